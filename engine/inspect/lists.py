@@ -9,10 +9,9 @@ from engine.inspect import snapshots, subscriptions, topics
 from engine.inspect.reading import Reading
 from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
 from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, SubscriptionView
-from engine.inspect.topics import Readers, TopicSummary
+from engine.inspect.topics import ListedPartition, Readers, TopicSummary
 from engine.log.topics import Topics
 from engine.model.page import Page
-from engine.model.partition import PartitionStatus
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 
@@ -31,7 +30,7 @@ class Lists:
 
     def partitions(
         self, topic: Topic, lower: int, upper: int
-    ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
+    ) -> tuple[tuple[ListedPartition, ...], dict[PartitionName, str]]:
         """The partitions of a topic with numbers from ``lower`` to ``upper - 1``, and why some of
         them cannot be read."""
         return topics.partitions(self._reading, topic, lower, upper)

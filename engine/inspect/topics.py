@@ -18,6 +18,8 @@ from engine.postgres.database import Row
 #: Growth is told for so many parts of so many seconds each, together the last hour. It is that of
 #: the first so many partitions of a topic, because more would be too many look-ups for a list.
 PARTS, PART_SECONDS, GROWTH_PARTITIONS = 12, 300, 32
+#: A log in outline has so many parts, and at most so many of its segments are counted.
+LOG_PARTS, SEGMENTS = 40, 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,21 @@ class TopicSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """A partition of a topic, and its log in outline.
+
+    Attributes:
+        segments: how many the log has; :data:`SEGMENTS` stands for that many or more.
+        aborted: in which of :data:`LOG_PARTS` equal parts of the log's offsets, the first of which
+            is 0, aborted transactions lie with their messages or their markers.
+    """
+
+    status: PartitionStatus
+    segments: int
+    aborted: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Readers:
     """How many subscriptions have a cursor in a partition, and how many of them have acknowledged
     everything that can be read there."""
@@ -98,10 +115,10 @@ def summaries(reading: Reading, topics: Sequence[Topic]) -> tuple[TopicSummary, 
 
 def partitions(
     reading: Reading, topic: Topic, lower: int, upper: int
-) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, str]]:
-    """The statuses of the partitions numbered from ``lower`` to ``upper - 1``, in order, and why
-    some cannot be read."""
-    found: list[PartitionStatus] = []
+) -> tuple[tuple[ListedPartition, ...], dict[PartitionName, str]]:
+    """The partitions numbered from ``lower`` to ``upper - 1``, in order, and why some cannot be
+    read."""
+    found: list[ListedPartition] = []
     missing: dict[PartitionName, str] = {}
     for database in reading.brokers.of_topic(topic):
         numbers = range(lower, min(upper, len(topic.brokers)))
@@ -111,16 +128,21 @@ def partitions(
         try:
             with database.session() as session:
                 rows = session.all(
-                    "partitions_of_topic", topic_id=topic.topic_id, lower=lower, upper=upper
+                    "partitions_of_topic",
+                    topic_id=topic.topic_id,
+                    lower=lower,
+                    upper=upper,
+                    parts=LOG_PARTS,
+                    segments=SEGMENTS,
                 )
         except EngineError as error:
             missing |= {PartitionName(topic.name, number): error.message for number in own}
             continue
-        found.extend(
-            partition_status(row, database.name, snapshot=None if row.taken_at is None else row)
-            for row in rows
-        )
-    return tuple(sorted(found, key=lambda status: status.partition.number)), missing
+        for row in rows:
+            snapshot = None if row.taken_at is None else row
+            status = partition_status(row, database.name, snapshot=snapshot)
+            found.append(ListedPartition(status, row.segments, tuple(row.aborted_parts)))
+    return tuple(sorted(found, key=lambda one: one.status.partition.number)), missing
 
 
 def readers(reading: Reading, topic: Topic, numbers: Sequence[int]) -> dict[int, Readers]:

@@ -52,9 +52,32 @@ SELECT topic_id, part, coalesce(sum(greatest(offsets, 0)), 0)::bigint AS offsets
 FROM grown WHERE part > 0 GROUP BY topic_id, part
 
 -- partitions_of_topic --
--- As statuses, for some partitions, with the snapshot that recovery would start from.
+-- As statuses, for some partitions, with the snapshot that recovery would start from, with how many
+-- segments the log has (so many at most are counted), and in which of its equal parts an aborted
+-- transaction lies: a look-up for each part, however long the log is.
 SELECT s.*, l.snapshot_position AS position, l.snapshot_at AS taken_at,
-    (extract(epoch FROM s.now - l.snapshot_at) * 1000)::bigint AS age_ms
+    (extract(epoch FROM s.now - l.snapshot_at) * 1000)::bigint AS age_ms,
+    (
+        SELECT count(*) FROM (
+            SELECT FROM broker.segment g WHERE g.partition_id = s.partition_id
+            LIMIT %(segments)s::integer
+        ) counted
+    ) AS segments,
+    ARRAY(
+        SELECT part FROM generate_series(0, %(parts)s::integer - 1) part
+        WHERE EXISTS (
+            SELECT FROM broker.txn_index i
+            WHERE i.aborted AND int8range(i.partition_id, i.partition_id, '[]') @> s.partition_id
+            AND int8range(i.first_offset, i.last_offset, '[]') && int8range(
+                s.log_start_offset
+                    + part * (s.next_offset - s.log_start_offset) / %(parts)s::integer,
+                s.log_start_offset + ((part + 1) * (s.next_offset - s.log_start_offset)
+                    + %(parts)s::integer - 1) / %(parts)s::integer,
+                '[)'
+            )
+        )
+        ORDER BY part
+    ) AS aborted_parts
 FROM broker.partition_status s LEFT JOIN broker.partition_live l USING (partition_id)
 WHERE s.topic_id = %(topic_id)s AND s.number >= %(lower)s AND s.number < %(upper)s
 ORDER BY s.number

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from engine.model.ranges import Ranges
 from txnconsole.console.templatetags.console import (
+    aborted_marks,
     count,
     duration,
     lag_bar,
@@ -112,3 +113,10 @@ def test_the_object_of_an_entry_is_a_link_when_it_is_a_transaction() -> None:
 )
 def test_the_lag_bar_tells_its_numbers(stable: int, last: int, told: str) -> None:
     assert f'aria-label="{told} offsets readable"' in lag_bar(0, stable, last)
+
+
+def test_marks_tell_where_transactions_have_aborted() -> None:
+    html = aborted_marks((0, 39))
+    assert 'aria-label="aborted transactions in 2 of its 40 parts"' in html
+    assert 'd="M1.00 0h2.95v4h-2.95zM116.05 0h2.95v4h-2.95z"' in html
+    assert 'd=""' in aborted_marks(())

@@ -14,6 +14,7 @@ from tests.engine.support import (
     abort,
     batch,
     broker_sql,
+    commit,
     make_topic,
     open_txn,
     subscribe,
@@ -56,7 +57,7 @@ def test_a_topic_on_a_broker_that_is_away_says_so(engine: Engine) -> None:
         found, missing = engine.inspect.lists.partitions(topic, 0, 10)
     assert summary.offsets == 1
     assert list(summary.unavailable) == [topic.brokers[1]]
-    assert [status.partition for status in found] == [P0]
+    assert [one.status.partition for one in found] == [P0]
     assert list(missing) == [P1]
 
 
@@ -66,11 +67,44 @@ def test_partitions_come_by_number_with_the_age_of_their_snapshot(engine: Engine
     engine.produce(P1, batch("a"), txn_id=txn)
     engine.partitions.snapshot(P1)
     found, missing = engine.inspect.lists.partitions(engine.topics.get(TOPIC), 1, 3)
-    assert [status.partition.number for status in found] == [1, 2]
-    assert found[0].snapshot is not None
-    assert found[0].snapshot.position == 0
-    assert found[0].snapshot.age_ms >= 0
+    assert [one.status.partition.number for one in found] == [1, 2]
+    snapshot = found[0].status.snapshot
+    assert snapshot is not None
+    assert snapshot.position == 0
+    assert snapshot.age_ms >= 0
     assert missing == {}
+
+
+def test_a_log_in_outline_has_its_segments_and_where_transactions_have_aborted(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=2, segment_max_messages=100)
+    engine.produce(P0, batch(*"a" * 100))
+    aborted, committed = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch(*"b" * 10), txn_id=aborted)  # offsets 100 to 109, its marker at 120
+    engine.produce(P0, batch(*"c" * 10), txn_id=committed)
+    abort(engine, aborted)
+    commit(engine, committed)
+    engine.produce(P0, batch(*"d" * 278))
+    (first, second), _ = engine.inspect.lists.partitions(engine.topics.get(TOPIC), 0, 2)
+    assert first.status.last_offset == 399
+    # Ten offsets in each of forty parts.
+    assert (first.segments, first.aborted) == (3, (10, 11, 12))
+    assert (second.segments, second.aborted) == (1, ())
+
+
+def test_a_log_shorter_than_its_outline_has_what_aborted_in_all_parts_that_it_touches(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=1)
+    engine.produce(P0, batch(*"abcd"))
+    txn = open_txn(engine)
+    engine.produce(P0, batch("e"), txn_id=txn)
+    abort(engine, txn)
+    engine.produce(P0, batch(*"fg"))
+    (listed,), _ = engine.inspect.lists.partitions(engine.topics.get(TOPIC), 0, 1)
+    # Offsets 4 and 5 of 8.
+    assert listed.aborted == tuple(range(20, 30))
 
 
 def test_subscriptions_are_paged_by_name_over_all_topics_and_brokers(engine: Engine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -15,6 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from engine.inspect.history import Position
+from engine.inspect.topics import LOG_PARTS
 from engine.model.message import EntryKind, StoredMessage, Visibility
 from engine.model.partition import IndexedTxn
 from engine.model.ranges import Ranges
@@ -244,6 +245,19 @@ def lag_bar(start: int, stable: int, last: int) -> SafeString:
         118 - held,
         119 - held,
         held,
+    )
+
+
+@register.simple_tag
+def aborted_marks(parts: Sequence[int]) -> SafeString:
+    """In which of the equal parts of a log aborted transactions lie, as marks below its
+    :func:`lag_bar`."""
+    width = 118 / LOG_PARTS
+    return format_html(
+        '<svg class="lag aborted" viewBox="0 0 120 4" role="img" aria-label="{}">'
+        '<path d="{}"/></svg>',
+        f"aborted transactions in {len(parts)} of its {LOG_PARTS} parts",
+        "".join(f"M{1 + part * width:.2f} 0h{width:.2f}v4h-{width:.2f}z" for part in parts),
     )
 
 

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from engine.inspect.topics import PART_SECONDS, TopicSummary
-from engine.model.partition import PartitionStatus
+from engine.inspect.topics import PART_SECONDS, SEGMENTS, ListedPartition, TopicSummary
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.clock import database_now
@@ -48,11 +47,11 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """A partition of a topic: its status, or why its broker could not tell it."""
+    """A partition of a topic as it was found, or why its broker could not tell of it."""
 
     partition: PartitionName
     broker: str
-    status: PartitionStatus | None
+    found: ListedPartition | None
     verdict: Verdict | None
     error: str | None
 
@@ -88,14 +87,13 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     lists = engine().inspect.lists
     lower = number_of(request.GET.get("from", ""), digits=5) or 0
     upper = min(lower + PARTITIONS, len(found.brokers))
-    statuses, missing = lists.partitions(found, lower, upper)
-    known = {status.partition.number: status for status in statuses}
+    listed, missing = lists.partitions(found, lower, upper)
+    known = {each.status.partition.number: each for each in listed}
     readers = lists.readers(
-        found, [status.partition.number for status in statuses if is_held_long(status)]
+        found, [number for number, each in known.items() if is_held_long(each.status)]
     )
     verdicts = {
-        status.partition.number: of_partition(status, readers.get(status.partition.number))
-        for status in statuses
+        number: of_partition(each.status, readers.get(number)) for number, each in known.items()
     }
     names = [PartitionName(topic, number) for number in range(lower, upper)]
     [summary] = lists.topics([found])
@@ -116,6 +114,7 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
             )
             for name in names
         ],
+        "most_segments": SEGMENTS,
         "lower": lower,
         "next_from": upper if upper < len(found.brokers) else None,
         "subscriptions": subscriptions.value[0][:SUBSCRIPTIONS] if subscriptions.value else (),
