@@ -3,6 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tests.server import Served
+from tests.support.chromium import CHROMIUM, FLAGS
+
+#: Milliseconds; Swagger draws all operations at once.
+_PATIENCE = 120_000
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=False)]
 
@@ -12,10 +16,9 @@ def test_the_contract_can_be_browsed_without_a_network(server: Served) -> None:
 
     problems: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page()
+        page.set_default_timeout(_PATIENCE)
         page.on("console", lambda message: problems.append(message.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on(

@@ -58,7 +58,7 @@ def server() -> Iterator[Served]:
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_no_generated_request_breaks_the_contract_and_every_operation_is_reached(
     server: Served, tmp_path: Path
 ) -> None:

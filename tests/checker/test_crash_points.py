@@ -1,15 +1,15 @@
 """A transaction that is broken off at every statement boundary, one after the other, and retried.
 
 Begin, produce on both brokers, acknowledge, commit or abort, carry out: the connection is cut
-before and after each statement, COMMIT included, or PostgreSQL answers it with an error of its own.
-The client sends again with the same keys.
+before and after each statement, COMMIT included, or PostgreSQL answers it with an error of its own,
+of three kinds by turns. The client sends again with the same keys.
 """
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg.conninfo
@@ -37,6 +37,12 @@ from tests.support.databases import Databases
 pytestmark = [pytest.mark.checker, pytest.mark.timeout(600)]
 #: Fewer means that the flow has lost its parts, and the test its meaning.
 LEAST_BOUNDARIES = 20
+#: What happens at one point after the other, by turns.
+_BREAKS = (
+    (Break.BEFORE,),
+    (Break.AFTER,),
+    (Break.SERIALIZATION, Break.DEADLOCK, Break.DISK_FULL),
+)
 _TOPIC = TopicName("test", "points", "operated")
 _PARTITIONS = [PartitionName(_TOPIC, number) for number in range(2)]
 _WORK = SubscriptionName(_TOPIC, "work")
@@ -117,9 +123,9 @@ def once(run: Run, number: int) -> None:
     insisting(engine.take_snapshots)
 
 
-@pytest.mark.parametrize("how", list(Break))
+@pytest.mark.parametrize("breaks", _BREAKS, ids=", ".join)
 def test_a_transaction_survives_a_break_at_every_statement(
-    how: Break, run: Run, proxy: WireProxy, databases: Databases
+    breaks: Sequence[Break], run: Run, proxy: WireProxy, databases: Databases
 ) -> None:
     once(run, 0)
     proxy.arm(None)
@@ -127,6 +133,7 @@ def test_a_transaction_survives_a_break_at_every_statement(
     boundaries = proxy.count()
     assert boundaries >= LEAST_BOUNDARIES
     for point in range(1, boundaries + 1):
+        how = breaks[point % len(breaks)]
         run.history.note(Fault(kind=how, target=f"statement {point} of {boundaries}"))
         proxy.arm(point, how)
         once(run, point + 1)
@@ -135,7 +142,7 @@ def test_a_transaction_survives_a_break_at_every_statement(
     brokers = dict(zip(("broker-1", "broker-2"), databases.broker_urls, strict=True))
     assert not verdict.anomalies, str(verdict)
     assert audit(databases.coordinator_url, brokers) == []
-    assert verdict.faults[how] == boundaries
+    assert sum(verdict.faults[how] for how in breaks) == boundaries
     # All is answered in the end, so what was cut off was begun again and not given up.
     assert verdict.count("end") >= boundaries
     assert sum(verdict.count(kind, "info") for kind in ("produce", "end", "ack", "begin")) > 3
@@ -174,16 +181,9 @@ def operations(engine: Engine) -> list[Callable[[], object]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        Break.BEFORE,
-        Break.AFTER,
-        *(pytest.param(how, marks=pytest.mark.deep) for how in [*Break][2:]),
-    ],
-)
+@pytest.mark.parametrize("breaks", _BREAKS, ids=", ".join)
 def test_operations_survive_a_break_at_every_statement(
-    how: Break, run: Run, proxy: WireProxy, databases: Databases
+    breaks: Sequence[Break], run: Run, proxy: WireProxy, databases: Databases
 ) -> None:
     """Topics that grow, are truncated and deleted: nothing is left of them, and what a transaction
     had in them keeps it from nothing. Each operation is broken at its first statement, then each at
@@ -192,8 +192,8 @@ def test_operations_survive_a_break_at_every_statement(
     while point <= max(boundaries):
         txn = set_up(engine)
         passed = []
-        for operation in operations(engine):
-            proxy.arm(point or None, how)
+        for turn, operation in enumerate(operations(engine), point):
+            proxy.arm(point or None, breaks[turn % len(breaks)])
             with contextlib.suppress(TopicNotFound, SubscriptionNotFound):  # its answer was lost
                 insisting(operation)
             passed.append(proxy.count())

@@ -42,7 +42,7 @@ def test_a_bug_in_the_model_is_found(model: type[ModelTarget]) -> None:
 
 
 @pytest.mark.checker
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("bug", PLANTED, ids=str)
 def test_a_bug_in_the_engine_is_found(bug: Bug, databases: Databases) -> None:
     for seed in range(ATTEMPTS):

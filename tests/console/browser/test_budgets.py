@@ -1,11 +1,12 @@
 """What holds on every page of ``pages.PAGES``: budgets, policy, silence, accessibility, reflow.
 
-All pages are walked before the test fails, so that one run names everything that is wrong. The
-pictures that it took are in ``build/screens``.
+All pages are walked before the test fails, so that one run names everything that is wrong. With
+``TXNCONSOLE_SCREENS=1`` it leaves pictures of all of them in ``build/screens``.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.server import Served
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 SCREENS = Path(__file__).parents[3] / "build" / "screens"
+_TAKES_PICTURES = bool(os.environ.get("TXNCONSOLE_SCREENS"))
 MAX_SHIFT = 0.02
 #: Bytes over the wire of a page that was visited before (design/console.md §7).
 WARM = 25_000
@@ -30,6 +32,14 @@ _RUN_AXE = """
 async (only) => (await axe.run(document, {runOnly: only, resultTypes: ["violations"]})).violations
   .map(({ id, nodes }) =>
     id + ": " + nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | "))
+"""
+#: Colours that are on their way to others would be measured half-way.
+_STILL = """
+async () => {
+  await new Promise(requestAnimationFrame);
+  const passing = document.getAnimations().filter((one) => one.effect.getTiming().iterations < 9);
+  await Promise.all(passing.map((one) => one.finished.catch(() => {})));
+}
 """
 #: By address: what the page reads again, the longer one looks at it, is no part of the visit.
 _BYTES = """
@@ -93,6 +103,7 @@ def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[s
 
 def axe(page: Page, only: dict[str, Any]) -> list[str]:
     """What axe-core finds wrong with the page."""
+    page.evaluate(_STILL)
     page.evaluate(_AXE)
     found: list[str] = page.evaluate(_RUN_AXE, only)
     return [f"axe {each}" for each in found]
@@ -110,9 +121,10 @@ def look(
 
 
 def picture(page: Page, row: PageRow, variant: str) -> None:
-    """Keep a picture of the whole page."""
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"{row.name}-{variant}.png", full_page=True)
+    """Keep a picture of the whole page, where pictures were asked for."""
+    if _TAKES_PICTURES:
+        SCREENS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENS / f"{row.name}-{variant}.png", full_page=True)
 
 
 def spent(page: Page, row: PageRow) -> list[str]:
@@ -171,7 +183,7 @@ def test_no_page_scrolls_sideways_however_narrow_or_wide_the_screen(
         unmarked: int = page.evaluate(_UNMARKED)
         found += [f"{unmarked} current things have no mark in forced colours"] if unmarked else []
         if row.name in _IN_FORCED_COLOURS:
-            page.screenshot(path=SCREENS / f"{row.name}-forced.png")
+            picture(page, row, "forced")
             found += axe(page, {"type": "tag", "values": _LEVELS})
         wrong[row.name] = found + complaints(watched, row)
     assert {name: found for name, found in wrong.items() if found} == {}
