@@ -65,7 +65,7 @@ SELECT s.*, l.snapshot_position AS position, l.snapshot_at AS taken_at,
     ) AS segments,
     ARRAY(
         SELECT part FROM generate_series(0, %(parts)s::integer - 1) part
-        WHERE EXISTS (
+        CROSS JOIN LATERAL (
             SELECT FROM broker.txn_index i
             WHERE i.aborted AND int8range(i.partition_id, i.partition_id, '[]') @> s.partition_id
             AND int8range(i.first_offset, i.last_offset, '[]') && int8range(
@@ -75,7 +75,8 @@ SELECT s.*, l.snapshot_position AS position, l.snapshot_at AS taken_at,
                     + %(parts)s::integer - 1) / %(parts)s::integer,
                 '[)'
             )
-        )
+            LIMIT 1  -- One look-up for each part: without it all are read and compared with each.
+        ) aborted
         ORDER BY part
     ) AS aborted_parts
 FROM broker.partition_status s LEFT JOIN broker.partition_live l USING (partition_id)
