@@ -104,6 +104,9 @@ class _Stored(msgspec.Struct, kw_only=True):
     ongoing: list[tuple[str, int, int, int, datetime]]
 
 
+_decoder = msgspec.json.Decoder(_Stored)
+
+
 def dump(state: BufferState) -> bytes:
     """Encode a state: the SHA-256 of its JSON on the first line, then the JSON, for people to
     read."""
@@ -135,7 +138,7 @@ def load(data: bytes) -> BufferState:
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise CorruptSnapshot("The snapshot's checksum does not fit its content.")
     try:
-        stored = msgspec.json.decode(body, type=_Stored)
+        stored = _decoder.decode(body)
     except msgspec.MsgspecError as error:
         raise CorruptSnapshot(f"The snapshot cannot be read: {error}") from error
     if stored.version != _VERSION:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import msgspec
 import pytest
 
@@ -109,3 +112,44 @@ def test_a_batch_may_be_repeated_only_with_a_producer_and_a_sequence_id() -> Non
     assert not idempotent("p", None)
     assert not idempotent(None, 0)
     assert not idempotent("p", 0, deduplication=False)
+
+
+#: Types with others in them, each read for the first time by four threads at once.
+_FIRST_ANSWERS = """
+import sys
+import threading
+
+import msgspec
+
+from txnconsole.client.wire import JSON, MSGPACK, Call
+
+sys.setswitchinterval(1e-6)
+for number in range(100):
+    fields = [(f"field_{n}", "int | str | None") for n in range(20)]
+    inner = msgspec.defstruct("Inner", fields)
+    outer = msgspec.defstruct("Outer", [("one", inner), ("more", "list"), *fields])
+    some = {f"field_{n}": n for n in range(20)}
+    value = {"one": some, "more": [], **some}
+    media_type, coder = (JSON, msgspec.json) if number % 2 else (MSGPACK, msgspec.msgpack)
+    body, read = coder.encode(value), []
+    call = Call(method="GET", path="/", answer=outer)
+    start = threading.Barrier(4)
+
+    def ask():
+        start.wait()
+        read.append(call.read(200, {"content-type": media_type}, body).one.field_19)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read == [19] * 4, read
+"""
+
+
+def test_threads_may_read_the_first_answers_of_a_kind_at_once() -> None:
+    """Of a type that is being made ready msgspec reads nothing: the process is gone."""
+    command = [sys.executable, "-X", "faulthandler", "-c", _FIRST_ANSWERS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr

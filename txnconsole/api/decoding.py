@@ -112,7 +112,7 @@ class QueryDecoder(Generic[S]):
     """Decodes the query strings of one operation. Only list fields may be given more than once."""
 
     def __init__(self, kind: type[S]) -> None:
-        self._kind = kind
+        self._kind = ready(kind)
         types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
         self._lists = frozenset(name for name in types if get_origin(types[name]) is list)
         self._times = frozenset(name for name in types if "datetime" in str(types[name]))
@@ -152,6 +152,13 @@ class QueryDecoder(Generic[S]):
         if name in self._times_or_offsets and _OFFSET.fullmatch(text):
             return True
         return _TIME.match(text) is not None
+
+
+def ready(kind: type[T]) -> type[T]:
+    """Make a type ready for ``msgspec.convert``, as its module is imported: msgspec (0.22) would do
+    so with the first request, and another one at that moment would end the process."""
+    msgspec.json.Decoder(kind)
+    return kind
 
 
 def invalid(field: str, message: str) -> InvalidRequest:

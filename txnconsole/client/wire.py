@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
@@ -17,6 +18,11 @@ T = TypeVar("T")
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
+
+#: How answers are read, by media type and type. A type is made ready once, under the lock: one that
+#: msgspec (0.22) is making ready in one thread ends the whole process when another reads it.
+_readers: dict[tuple[str, type[Any]], Callable[[bytes], Any]] = {}
+_making_ready = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +118,21 @@ def segments(*parts: str | int) -> str:
 
 
 def _decode(body: bytes, media_type: str, kind: type[T]) -> T:
+    read = _readers.get((media_type, kind)) or _reader(media_type, kind)
+    answer: T = read(body)
+    return answer
+
+
+def _reader(media_type: str, kind: type[T]) -> Callable[[bytes], T]:
+    made: Callable[[type[T]], Any]
     if media_type == MSGPACK:
-        return msgspec.msgpack.decode(body, type=kind)
-    if media_type == JSON:
-        return msgspec.json.decode(body, type=kind)
-    raise msgspec.DecodeError("It is neither JSON nor MessagePack.")
+        made = msgspec.msgpack.Decoder
+    elif media_type == JSON:
+        made = msgspec.json.Decoder
+    else:
+        raise msgspec.DecodeError("It is neither JSON nor MessagePack.")
+    with _making_ready:
+        return _readers.setdefault((media_type, kind), made(kind).decode)
 
 
 def _seconds(text: str | None) -> float | None:

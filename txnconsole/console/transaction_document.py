@@ -18,6 +18,8 @@ MAX_BYTES = 4 * 1024 * 1024
 #: The attribute of a request that had a file that was too large.
 TOO_LARGE = "UPLOAD_TOO_LARGE"
 
+_decoder = msgspec.json.Decoder(TransactionDocument)
+
 
 class Bounded(FileUploadHandler):
     """An upload handler that skips a file larger than the limit, without keeping any of it."""
@@ -47,7 +49,7 @@ def read_document(data: bytes) -> TransactionDocument:
     if len(data) > MAX_BYTES:
         raise InvalidRequest(f"A document has at most {MAX_BYTES // 2**20} MiB.", field="document")
     try:
-        found = msgspec.json.decode(data, type=TransactionDocument)
+        found = _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InvalidRequest(
             f"It is no document of a transaction: {error}", field="document"

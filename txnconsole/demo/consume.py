@@ -46,6 +46,9 @@ class Delay(msgspec.Struct, frozen=True, kw_only=True):
         return self.arr_delay is not None and self.arr_delay >= LATE_MINUTES
 
 
+_decoder = msgspec.json.Decoder(Delay)
+
+
 class Fault(StrEnum):
     """What the consumer does wrong on purpose with a share of its batches."""
 
@@ -155,7 +158,7 @@ class DelayMonitor:
         delays = []
         for message in messages:
             try:
-                delay = msgspec.json.decode(message.payload, type=Delay)
+                delay = _decoder.decode(message.payload)
             except msgspec.MsgspecError:
                 # Somebody else's message: it is acknowledged, so that it does not come for ever.
                 log.warning("demo.no_flight", message_id=message.message_id)

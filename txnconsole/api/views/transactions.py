@@ -10,6 +10,7 @@ from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnAction, TxnStatus
 from txnconsole.access.addresses import address_of
 from txnconsole.access.roles import Permission
+from txnconsole.api.decoding import ready
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
 from txnconsole.api.paging import page_of
@@ -31,6 +32,7 @@ from txnconsole.documents.structs import TransactionDocument
 from txnconsole.documents.transaction import transaction_document
 from txnconsole.enginedb.wiring import engine
 
+_DOCUMENT = ready(TransactionDocument)
 _UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
 
 
@@ -84,7 +86,7 @@ class DocumentOfTransaction(TransactionEndpoint):
         self.visible()
         may_audit = call.principal.may(Permission.AUDIT_READ)
         _, told = transaction_document(self.txn_id, audit=may_audit)
-        return msgspec.convert(told, TransactionDocument)
+        return msgspec.convert(told, _DOCUMENT)
 
 
 class SlowTransactionsOfAll(Endpoint):
