@@ -209,7 +209,7 @@ def _process(
 
 def _kill_after(stored: int, server: Served, client: Client, topics: Topics, data: Path) -> None:
     """Kill a replay when the log holds so many messages. At this speed it has seconds left then."""
-    with _process(server, topics, data, "--rate", "25") as process:
+    with _process(server, topics, data, "--rate", "60") as process:
         assert eventually(lambda: process.poll() is not None or _stored(client, topics) > stored)
         assert process.stderr is not None
         assert process.poll() is None, process.stderr.read()

@@ -37,7 +37,8 @@ async (only) => (await axe.run(document, {runOnly: only, resultTypes: ["violatio
 _STILL = """
 async () => {
   await new Promise(requestAnimationFrame);
-  const passing = document.getAnimations().filter((one) => one.effect.getTiming().iterations < 9);
+  const isPassing = ({ effect }) => effect.getTiming().iterations !== Infinity;
+  const passing = document.getAnimations().filter(isPassing);
   await Promise.all(passing.map((one) => one.finished.catch(() => {})));
 }
 """
