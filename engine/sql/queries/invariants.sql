@@ -167,8 +167,8 @@ CROSS JOIN LATERAL (
         SELECT e.last_offset - e.first_offset + 1 AS messages
         FROM broker.txn_index i
         JOIN broker.entry e
-            ON e.partition_id = (SELECT log_id FROM log) AND e.tc_id::bigint = m.tc_id
-            AND e.sequence = m.sequence AND e.txn_messages IS NOT NULL
+            ON e.partition_id + 0 = (SELECT log_id FROM log) AND e.tc_id::bigint = m.tc_id
+            AND e.sequence + 0 = m.sequence AND e.txn_messages IS NOT NULL
         WHERE i.partition_id + 0 = (SELECT log_id FROM log) AND i.commit_offset = m.first_offset
         AND e.last_offset BETWEEN i.first_offset AND i.last_offset
         UNION ALL

@@ -37,16 +37,16 @@ SELECT * FROM (
             e.sequence_id, e.publish_time, e.producer_name, e.body
         FROM broker.txn_index i
         JOIN broker.entry e
-            ON e.partition_id = (SELECT log_id FROM log) AND e.tc_id::bigint = m.tc_id
-            AND e.sequence = m.sequence AND e.txn_messages IS NOT NULL
+            ON e.partition_id + 0 = (SELECT log_id FROM log) AND e.tc_id::bigint = m.tc_id
+            AND e.sequence + 0 = m.sequence AND e.txn_messages IS NOT NULL
         WHERE m.txn_messages > 0
         AND i.partition_id + 0 = (SELECT log_id FROM log) AND i.commit_offset = m.first_offset
         AND e.last_offset - i.first_offset BETWEEN 0 AND i.last_offset - i.first_offset - 1
         AND e.txn_messages > %(from_offset)s - m.first_offset
         AND e.txn_messages <= coalesce((
             SELECT b.txn_messages FROM broker.entry b
-            WHERE b.partition_id = (SELECT log_id FROM log) AND b.tc_id::bigint = m.tc_id
-            AND b.sequence = m.sequence AND b.txn_messages >= %(upper)s - m.first_offset
+            WHERE b.partition_id + 0 = (SELECT log_id FROM log) AND b.tc_id::bigint = m.tc_id
+            AND b.sequence + 0 = m.sequence AND b.txn_messages >= %(upper)s - m.first_offset
             ORDER BY b.txn_messages LIMIT 1
         ), m.txn_messages)
         AND m.first_offset + e.txn_messages - 1 - (e.last_offset - e.first_offset) < %(upper)s

@@ -6,15 +6,27 @@ connection whose plans were made and kept when the tables were all but empty, an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from engine import Engine
 from engine.model.topic import BufferKind
-from tests.engine.sql.test_plans import Hot, check, connected, warm
+from engine.postgres.database import Database
+from tests.engine.sql.test_plans import (
+    EMPTY_BROKER,
+    INDEXES,
+    Hot,
+    check,
+    connected,
+    make_small,
+    warm,
+)
 from tests.engine.support import (
     P0,
     TOPIC,
     abort,
+    autovacuum_off,
     batch,
     broker_sql,
     commit,
@@ -81,6 +93,10 @@ _FILL = (
     WHERE s.sidecar_of IS NOT NULL AND l.partition_id IN (s.partition_id, s.sidecar_of)
     """,
 )
+#: What has been rewritten is not below any partition's end.
+_EMPTY_REWRITTEN = """
+DELETE FROM broker.entry e USING broker.partition s WHERE e.partition_id = s.compacted_id
+"""
 
 
 def statements(topic_id: int, partition_id: int, log_id: int) -> list[Hot]:
@@ -127,8 +143,9 @@ def statements(topic_id: int, partition_id: int, log_id: int) -> list[Hot]:
     ]
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
-def test_a_sidecars_hot_statements_read_few_rows(engine: Engine, analyzed: bool) -> None:
+@pytest.fixture
+def used(engine: Engine) -> Iterator[tuple[Database, list[Hot]]]:
+    """A broker's database with a sidecar-buffered partition in use, and its hot statements."""
     make_topic(engine, buffer=BufferKind.SIDECAR)
     subscribe(engine)
     kept, gone = open_txn(engine), open_txn(engine)
@@ -139,14 +156,43 @@ def test_a_sidecars_hot_statements_read_few_rows(engine: Engine, analyzed: bool)
     location = engine.log.locate(P0)
     [log] = broker_sql(engine, "SELECT partition_id FROM broker.partition WHERE topic_id IS NULL")
     topic_id = engine.topics.get(TOPIC).topic_id
-    hot = statements(topic_id, location.partition_id, log.partition_id)
-    sql(location.database, "ANALYZE")
-    with connected(location.database) as session:
+    with autovacuum_off(location.database, "broker"):
+        yield location.database, statements(topic_id, location.partition_id, log.partition_id)
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_sidecars_hot_statements_read_few_rows(
+    used: tuple[Database, list[Hot]], analyzed: bool
+) -> None:
+    database, hot = used
+    sql(database, "ANALYZE")
+    with connected(database) as session:
         warm(session, hot)
         for fill in _FILL:
-            sql(location.database, fill)
+            sql(database, fill)
         if analyzed:
-            sql(location.database, "ANALYZE")
+            sql(database, "ANALYZE")
         check(session, hot)
-        with connected(location.database) as fresh:
+        with connected(database) as fresh:
+            check(fresh, hot)
+
+
+@pytest.mark.parametrize("place", range(INDEXES))
+def test_a_sidecars_hot_statements_read_few_rows_whichever_index_is_the_smallest(
+    used: tuple[Database, list[Hot]], place: int
+) -> None:
+    """As for other partitions: an index that fits no better must not serve a statement at all."""
+    database, hot = used
+    with connected(database) as session:
+        for fill in _FILL[:-1]:
+            sql(database, fill)
+        for statement in (*EMPTY_BROKER, _EMPTY_REWRITTEN):
+            sql(database, statement)
+        sql(database, "ANALYZE")
+        make_small(database, place)
+        warm(session, hot)
+        for fill in _FILL:
+            sql(database, fill)
+        check(session, hot)
+        with connected(database) as fresh:
             check(fresh, hot)

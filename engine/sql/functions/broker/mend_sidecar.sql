@@ -21,8 +21,8 @@ BEGIN
         SELECT * FROM broker.ongoing_txn o WHERE o.ordered_in = p_log ORDER BY o.first_offset
     LOOP
         SELECT * INTO newest FROM broker.entry e
-            WHERE e.partition_id = p_log AND e.tc_id::bigint = ongoing.tc_id
-            AND e.sequence = ongoing.sequence AND e.txn_messages IS NOT NULL
+            WHERE e.partition_id + 0 = p_log AND e.tc_id::bigint = ongoing.tc_id
+            AND e.sequence + 0 = ongoing.sequence AND e.txn_messages IS NOT NULL
             ORDER BY e.txn_messages DESC LIMIT 1;
         IF NOT FOUND THEN
             DELETE FROM broker.ongoing_txn o

@@ -4,8 +4,8 @@
 CREATE OR REPLACE FUNCTION broker.next_of_txn(txn broker.txn_index, p_limit bigint)
 RETURNS SETOF bigint LANGUAGE sql STABLE AS $$
     SELECT e.last_offset FROM broker.entry e
-    WHERE e.partition_id = txn.partition_id AND e.tc_id::bigint = txn.tc_id
-    AND e.sequence = txn.sequence AND e.txn_messages IS NOT NULL
+    WHERE e.partition_id + 0 = txn.partition_id AND e.tc_id::bigint = txn.tc_id
+    AND e.sequence + 0 = txn.sequence AND e.txn_messages IS NOT NULL
     AND e.last_offset - txn.first_offset BETWEEN 0 AND txn.last_offset - txn.first_offset - 1
     ORDER BY e.txn_messages LIMIT p_limit
 $$;
