@@ -71,15 +71,15 @@ test: setup chromium lint types imports ## Run all checks and all tests
 test-fast: setup ## Run the tests that start no program and fill no large table, but tests/pipeline
 	@exec $(PY) -m pytest -q $(SHARED) -m "$(FAST)" --ignore=tests/pipeline
 
-# Browser tests drive Debian's Chromium. Outside CI they are skipped where it cannot be installed.
+# Browser tests drive Debian's Chromium, best its headless shell. Outside CI they are skipped where it cannot be installed.
 chromium:
-	@command -v chromium >/dev/null && exit 0; \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null && exit 0; \
 	if [ "$$(id -u)" = 0 ]; then as=; elif sudo -n true 2>/dev/null; then as="sudo -n"; \
 	else echo "Chromium is missing and only root may install it: browser tests are skipped."; \
 		test "$$CI" != true; exit; fi; \
 	echo "Installing Chromium for the browser tests…"; \
-	{ $$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive \
-		apt-get install -qq -y --no-install-recommends chromium; } >/dev/null || \
+	install="$$as env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends"; \
+	{ $$as apt-get update -qq && { $$install chromium-headless-shell || $$install chromium; }; } >/dev/null || \
 	{ echo "Chromium could not be installed: browser tests are skipped."; test "$$CI" != true; }
 
 lint: setup ## Check style with ruff

@@ -24,14 +24,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.support.chromium import CHROMIUM, FLAGS
 from txnconsole.environment import data_directory
 
 OUTPUT = Path(__file__).parent / "screenshots"
-CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
-)
 #: Seconds that the demo runs before the first picture, and that a live page is watched for.
 WARM_SECONDS, WATCH_SECONDS = 150, 12
 #: Offsets that a partition must hide to be worth a picture, and the wait for one.
@@ -123,7 +119,7 @@ def _take(url: str, data: Path, shots: list[Shot]) -> None:
     """Sign in with the login that the product left in its data directory, and take each page."""
     login = json.loads((data / "login.json").read_text())
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         state = _signed_in(browser, url, login)
         page = _page(browser, url, state, "light")
         names = _held_back(page)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
+from tests.support.chromium import CHROMIUM
 from tests.support.databases import NAMES, Databases
 from tests.support.kept_pool import KeptPool
 from txnconsole.celery import app
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "server" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.served)
-    if shutil.which("chromium") is None and os.environ.get("CI") != "true":
+    if not CHROMIUM.exists() and os.environ.get("CI") != "true":
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason="Chromium is not installed"))

@@ -20,7 +20,7 @@ from txnconsole.client import Client
 from txnconsole.pipeline.java import find_java
 
 #: Beside the tests that share a session: all here is processes of its own.
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("drivers"), pytest.mark.timeout(600)]
 
 _ROOT = Path(__file__).parents[2]
 _SPARK = Path(pyspark.__file__).parent

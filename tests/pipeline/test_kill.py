@@ -18,7 +18,7 @@ from txnconsole.client import Client
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.crash,
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.xdist_group("drivers"),
     pytest.mark.timeout(420),
 ]
 

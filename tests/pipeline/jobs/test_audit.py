@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from txnconsole.pipeline.jobs import audit
 from txnconsole.pipeline.jobs.run import WRONG_OPTIONS, Run, outcome
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("drivers"), pytest.mark.timeout(500)]
 
 
 def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
