@@ -6,9 +6,9 @@ bytes that are stored, compressed; and of a table with a row for each message. A
 Python worker, and COPY a client and a backend, so both have two processors: what all processes of
 either spend is told too. Writing: messages out of Parquet into a topic, exactly once, over HTTP, in
 two task slots, beside the engine's own produce of the same messages in one process, in batches as
-large as the sink's. Either as many messages as make a job's own cost small, and few. Auditing: a
-log of which one open transaction holds half, on two cores, beside one of a tenth of the length,
-which tells whether it grows linearly.
+large as the sink's, and of a thousand, in which design/quality.md measures the engine. Either as
+many messages as make a job's own cost small, and few. Auditing: a log of which one open transaction
+holds half, on two cores, beside one of a tenth of the length: whether it grows linearly.
 
 ``python -m benchmarks.pipeline audit`` measures one of the three alone; so do ``read``, ``write``.
 """
@@ -51,8 +51,8 @@ _IN_BATCH = 500
 _BATCHES = (12_000, 3000)
 _WARMING = 2
 _PRODUCED = 200_000
-#: How often a write has these messages.
-_TIMES = (10, 1)
+#: How often a write has these messages, and how many a batch has of those beside it.
+_WRITES = ((10, BATCH_MESSAGES), (1, BATCH_MESSAGES), (10, 1000))
 _ROUNDS = 3
 _TURNS = 2_500_000
 _CREATE_ROWS = """
@@ -222,7 +222,8 @@ def _writing(root: Path, engine: Engine, connection: dict[str, str]) -> list[Row
         "payload": [message.payload for message in messages],
         "key": [message.key for message in messages],
     }
-    files = [str(root / f"{number}.parquet") for number in range(max(_TIMES))]
+    most = max(times for times, _ in _WRITES)
+    files = [str(root / f"{number}.parquet") for number in range(most)]
     for file in files:
         pq.write_table(pa.table(columns), file)
     spark = build_session("bench", short_job=False)
@@ -233,25 +234,26 @@ def _writing(root: Path, engine: Engine, connection: dict[str, str]) -> list[Row
         frame.write.format("txnconsole").options(**connection, topic=_OUTPUT).mode("append").save()
         return times * _PRODUCED / (time.perf_counter() - started)
 
-    def produced(times: int) -> float:
+    def produced(times: int, in_batch: int) -> float:
         started = time.perf_counter()
         transaction = engine.coordinator.open(owner="bench")
         for _ in range(times):
-            for lower in range(0, _PRODUCED, BATCH_MESSAGES):
-                partition = PartitionName(topic, lower // BATCH_MESSAGES % 2)
-                part = messages[lower : lower + BATCH_MESSAGES]
+            for lower in range(0, _PRODUCED, in_batch):
+                partition = PartitionName(topic, lower // in_batch % 2)
+                part = messages[lower : lower + in_batch]
                 engine.produce(partition, part, txn_id=transaction.txn_id)
         engine.coordinator.end(transaction.txn_id, TxnAction.COMMIT)
         return times * _PRODUCED / (time.perf_counter() - started)
 
-    written(max(_TIMES))  # And everything is warm.
+    written(most)  # And everything is warm.
     rows: list[Row] = []
-    for times in _TIMES:
+    for times, in_batch in _WRITES:
         by_spark, by_engine = alternate(
-            partial(written, times), partial(produced, times), rounds=_ROUNDS
+            partial(written, times), partial(produced, times, in_batch), rounds=_ROUNDS
         )
-        what = f"messages a second into the sink, {times * _PRODUCED:,} at once, beside produce"
-        rows.append(at_least(what, by_spark, by_engine, 0.7))
+        what = f"messages a second into the sink, {times * _PRODUCED:,} at once"
+        beside = f"beside produce in batches of {in_batch:,}"
+        rows.append(at_least(f"{what}, {beside}", by_spark, by_engine, 0.7))
     stop_session(spark)
     return rows
 
