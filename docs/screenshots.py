@@ -37,8 +37,9 @@ READY_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A page: ``{log}`` and ``{txn}`` are the partition that is held back most and its holder;
-    ``ready`` is visible when it has drawn, ``keys`` are pressed before the picture."""
+    """A page: ``{log}`` and ``{txn}`` are the partition that is held back most and its holder, of
+    the coordinator ``{tc}``; ``ready`` is visible when it has drawn, ``keys`` are pressed before
+    the picture."""
 
     name: str
     address: str
@@ -53,7 +54,7 @@ SHOTS = (
     Shot("partition-log", "{log}", "#spans .main-svg"),
     Shot("transactions", "/transactions"),
     Shot("transaction", "/transactions/{txn}"),
-    Shot("coordinator", "/coordinators/0"),
+    Shot("coordinator", "/coordinators/{tc}"),
     Shot("alerts", "/alerts"),
     Shot("palette", "/topics", keys=("Control+k", "f", "l", "i")),
     Shot("settings-tokens", "/settings/tokens"),
@@ -176,7 +177,7 @@ def _held_back(page: Page) -> dict[str, str]:
     row = page.locator("[id^=held-]").first
     log = row.locator("th a").get_attribute("href") or ""
     holder = row.locator("td a.mono").first.text_content() or ""
-    return {"log": log, "txn": holder.strip()}
+    return {"log": log, "txn": holder.strip(), "tc": holder.strip().partition(":")[0]}
 
 
 def _free_port() -> int:

@@ -20,4 +20,5 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--font-render-hinting=none",  # The shell's letters stand as a browser's do.
 ]
