@@ -93,6 +93,24 @@ _FILL = (
     WHERE s.sidecar_of IS NOT NULL AND l.partition_id IN (s.partition_id, s.sidecar_of)
     """,
 )
+#: One of 20 000 entries that aborted, of which all else has been forgotten.
+_FILL_ABORTED = (
+    """
+    INSERT INTO broker.entry
+    SELECT s.partition_id, 300000 + n, 300000 + n, 1, 'D', 4, 8, n, clock_timestamp(), 'p', '\\x01',
+        n + 1, n + 1
+    FROM broker.partition s, generate_series(0, 19999) n WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.txn_index
+    SELECT s.partition_id, 320000, 300000, 320000, 1, 4, 8, true, 0, NULL
+    FROM broker.partition s WHERE s.sidecar_of IS NOT NULL
+    """,
+    """
+    INSERT INTO broker.low_water_mark
+    SELECT s.sidecar_of, 4, 9 FROM broker.partition s WHERE s.sidecar_of IS NOT NULL
+    """,
+)
 #: What has been rewritten is not below any partition's end.
 _EMPTY_REWRITTEN = """
 DELETE FROM broker.entry e USING broker.partition s WHERE e.partition_id = s.compacted_id
@@ -196,3 +214,18 @@ def test_a_sidecars_hot_statements_read_few_rows_whichever_index_is_the_smallest
         check(session, hot)
         with connected(database) as fresh:
             check(fresh, hot)
+
+
+def test_an_abort_that_is_repeated_is_answered_without_a_look_at_its_entries(
+    used: tuple[Database, list[Hot]],
+) -> None:
+    database, hot = used
+    [end] = [
+        each for each in hot if each.name == "end_txns_on" and each.parameters["aborts"] == [True]
+    ]
+    repeated = Hot(end.name, end.parameters | {"tc_ids": [4], "sequences": [8]}, end.rows)
+    for fill in (*_FILL[:-1], *_FILL_ABORTED, _FILL[-1], "ANALYZE"):
+        sql(database, fill)
+    with connected(database) as session:
+        warm(session, [repeated])
+        check(session, [repeated])

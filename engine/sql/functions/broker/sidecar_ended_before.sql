@@ -41,7 +41,8 @@ BEGIN
     IF FOUND THEN
         ended.aborted := true;
         SELECT coalesce(max(e.txn_messages), 0) INTO ended.messages FROM broker.entry e
-            WHERE e.partition_id = p_log AND e.tc_id = p_tc AND e.sequence = p_sequence;
+            WHERE e.partition_id + 0 = p_log AND e.tc_id::bigint = p_tc
+            AND e.sequence + 0 = p_sequence AND e.txn_messages IS NOT NULL;
     END IF;
     RETURN ended;
 END
