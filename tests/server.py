@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -166,6 +167,13 @@ def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
             _await_ready(url, data)
             logs = data.path / "log"
             yield Served(url, login["user"], login["password"], environment, logs, children[0])
+
+
+def login_form(page: str, user: str, password: str) -> dict[str, str]:
+    """What the login page's form sends for a user."""
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    assert found is not None
+    return {"csrfmiddlewaretoken": found[1], "username": user, "password": password}
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from django.test import Client
 from engine import Engine
 from tests.console.browser.pages import PAGES
 from tests.console.conftest import TOPIC, Orders, signed_in
-from tests.server import Served
+from tests.server import Served, login_form
 from txnconsole.access.roles import Role
 from txnconsole.access.tokens import issue
 from txnconsole.client.txnctl.app import main
@@ -133,8 +133,6 @@ def test_lines_run_in_a_shell_and_say_what_the_page_says(
 
 def _signed_in(server: Served) -> httpx.Client:
     browser = httpx.Client(base_url=server.url, follow_redirects=True, timeout=60)
-    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', browser.get("/login").text)
-    assert found is not None
-    form = {"csrfmiddlewaretoken": found[1], "username": server.user, "password": server.password}
+    form = login_form(browser.get("/login").text, server.user, server.password)
     browser.post("/login", data=form).raise_for_status()
     return browser

@@ -20,7 +20,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests.server import Served
+from tests.server import Served, login_form
 from tests.support.chromium import CHROMIUM, FLAGS
 
 #: Counts what the policy blocked; runs in each page before anything else.
@@ -150,13 +150,8 @@ def signed_in(
 
 def _sign_in(context: BrowserContext, user: str, password: str) -> None:
     """Send the form, without a page: tests/console/browser/test_stale.py fills it in."""
-    form = context.request.get("/login").text()
-    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
-    assert found is not None
-    answer = context.request.post(
-        "/login",
-        form={"csrfmiddlewaretoken": found[1], "username": user, "password": password},
-    )
+    form = login_form(context.request.get("/login").text(), user, password)
+    answer = context.request.post("/login", form=form)
     assert answer.ok
     assert "/login" not in answer.url
 
