@@ -182,17 +182,21 @@ FROM unnest(
 LEFT JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.member
 LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
 LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
-LEFT JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.partition_id)
-    AND o.tc_id = w.tc_id AND o.sequence = w.sequence
-LEFT JOIN broker.ended_txn e ON e.partition_id = p.partition_id AND e.tc_id = w.tc_id
-    AND e.sequence = w.sequence
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.ongoing_txn x WHERE x.partition_id = coalesce(g.partition_id, p.partition_id)
+    AND x.tc_id = w.tc_id AND x.sequence = w.sequence OFFSET 0
+) o ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.ended_txn x WHERE x.partition_id = p.partition_id
+    AND x.tc_id = w.tc_id AND x.sequence = w.sequence OFFSET 0
+) e ON true
 LEFT JOIN LATERAL (
     SELECT count(*) FILTER (WHERE n.kind = 'C') AS commits,
         count(*) FILTER (WHERE n.kind = 'A') AS aborts,
         min(n.first_offset) FILTER (WHERE n.kind <> 'D') AS marker_offset,
         max(n.last_offset) FILTER (WHERE n.kind = 'D') AS last_data
-    FROM broker.entry n WHERE n.partition_id = p.partition_id AND n.tc_id = w.tc_id
-    AND n.sequence = w.sequence
+    FROM broker.entry n WHERE n.partition_id - 0 = p.partition_id AND n.tc_id - 0 = w.tc_id
+    AND n.sequence - 0 = w.sequence
 ) m ON true
 
 -- subscription_evidence --

@@ -54,11 +54,13 @@ JOIN broker.partition p ON p.partition_id = m.partition_id
 CROSS JOIN LATERAL (
     SELECT min(e.last_offset) FILTER (WHERE e.kind <> 'D') AS other_marker,
         max(e.last_offset) FILTER (WHERE e.kind = 'D' AND e.last_offset > m.last_offset) AS data_after
-    FROM broker.entry e WHERE e.partition_id = m.partition_id AND e.tc_id = m.tc_id
-    AND e.sequence = m.sequence AND e.last_offset <> m.last_offset
+    FROM broker.entry e WHERE e.partition_id - 0 = m.partition_id AND e.tc_id - 0 = m.tc_id
+    AND e.sequence - 0 = m.sequence AND e.last_offset <> m.last_offset
 ) o
-LEFT JOIN broker.ended_txn f ON f.partition_id = m.partition_id AND f.tc_id = m.tc_id
-    AND f.sequence = m.sequence
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.ended_txn x WHERE x.partition_id = m.partition_id
+    AND x.tc_id = m.tc_id AND x.sequence = m.sequence OFFSET 0
+) f ON true
 LEFT JOIN broker.low_water_mark w ON w.partition_id = m.partition_id AND w.tc_id = m.tc_id
 WHERE m.partition_id = %(partition_id)s AND m.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
 AND m.kind <> 'D'
@@ -73,12 +75,13 @@ ORDER BY m.last_offset LIMIT 20
 SELECT m.tc_id, m.sequence, m.kind::text, m.last_offset AS marker_offset, d.first_offset
 FROM broker.entry m
 CROSS JOIN LATERAL (
-    SELECT e.first_offset FROM broker.entry e WHERE e.partition_id = m.partition_id
-    AND e.tc_id = m.tc_id AND e.sequence = m.sequence AND e.kind = 'D' LIMIT 1
+    SELECT e.first_offset FROM broker.entry e WHERE e.partition_id - 0 = m.partition_id
+    AND e.tc_id - 0 = m.tc_id AND e.sequence - 0 = m.sequence AND e.kind = 'D' LIMIT 1
 ) d
 WHERE m.partition_id = %(partition_id)s AND m.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
 AND m.kind <> 'D' AND NOT EXISTS (
     SELECT FROM broker.txn_index i WHERE i.partition_id = m.partition_id
+    AND i.last_offset BETWEEN %(from_offset)s AND %(to_offset)s
     AND i.last_offset = m.last_offset AND i.tc_id = m.tc_id AND i.sequence = m.sequence
 )
 ORDER BY m.last_offset LIMIT 20
@@ -190,8 +193,8 @@ SELECT * FROM (
     SELECT i.tc_id, i.sequence, i.aborted, i.first_offset, i.last_offset, i.commit_offset,
         m.kind::text AS marker_kind, (m.tc_id, m.sequence) = (i.tc_id, i.sequence) AS own_marker,
         i.commit_offset < p.log_start_offset OR EXISTS (
-            SELECT FROM broker.entry h WHERE h.partition_id = p.partition_id
-            AND h.tc_id = i.tc_id AND h.sequence = i.sequence
+            SELECT FROM broker.entry h WHERE h.partition_id - 0 = p.partition_id
+            AND h.tc_id - 0 = i.tc_id AND h.sequence - 0 = i.sequence
             AND h.first_offset = i.commit_offset AND h.kind = 'C'
         ) AS own_commit,
         i.last_stable_offset, lag(i.last_stable_offset) OVER (ORDER BY i.last_offset) AS stable_before
@@ -211,8 +214,8 @@ ORDER BY last_offset LIMIT 20
 SELECT w.tc_id, w.sequence
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 CROSS JOIN LATERAL (
-    SELECT FROM broker.entry e WHERE e.partition_id = %(partition_id)s AND e.tc_id = w.tc_id
-    AND e.sequence = w.sequence LIMIT 1
+    SELECT FROM broker.entry e WHERE e.partition_id - 0 = %(partition_id)s
+    AND e.tc_id - 0 = w.tc_id AND e.sequence - 0 = w.sequence LIMIT 1
 ) e
 
 -- cursors_of_partition --

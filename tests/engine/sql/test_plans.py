@@ -40,7 +40,7 @@ pytestmark = pytest.mark.plans
 
 _TABLES = [
     *("entry", "txn_index", "ongoing_txn", "ended_txn", "dispatch", "position_sample"),
-    *("dead_letter", "transaction", "txn_partition"),
+    *("dead_letter", "ended_ack_txn", "transaction", "txn_partition"),
 ]
 
 #: Transactional entries, then plain ones with the producer's next sequence ids.
@@ -95,6 +95,27 @@ _FILL_BROKER = (
     ON CONFLICT DO NOTHING
     """,
     "UPDATE broker.partition_live SET next_offset = next_offset + 50001",
+)
+#: A small one whose end only its entries tell, since the low water mark has passed it.
+_FILL_FORGOTTEN = (
+    """
+    INSERT INTO broker.low_water_mark SELECT partition_id, 4, 9 FROM broker.partition_live
+    """,
+    """
+    INSERT INTO broker.entry
+    SELECT l.partition_id, l.next_offset + n, l.next_offset + n, l.ledger_id,
+        CASE n WHEN 60001 THEN 'C' ELSE 'D' END, 4, 8, NULL, clock_timestamp(), NULL, NULL
+    FROM broker.partition_live l, generate_series(60000, 60001) n
+    """,
+    # What the fences know of others.
+    """
+    INSERT INTO broker.ended_txn (partition_id, tc_id, sequence, aborted, messages)
+    SELECT partition_id, 6, n, false, 1 FROM broker.partition_live, generate_series(1, 20000) n
+    """,
+    """
+    INSERT INTO broker.ended_ack_txn (subscription_id, tc_id, sequence, aborted, messages)
+    SELECT subscription_id, 6, n, false, 1 FROM broker.subscription, generate_series(1, 20000) n
+    """,
 )
 #: After two messages of three, an aborted one, its marker, and what is filled in.
 _LARGE_MARKER = 5 + 50_000
@@ -540,6 +561,40 @@ def test_a_brokers_hot_statements_read_few_rows_whichever_index_is_the_smallest(
         check(session, statements)
         with connected(database) as fresh:
             check(fresh, statements)
+
+
+@pytest.mark.parametrize("place", range(INDEXES))
+def test_what_only_a_transactions_entries_tell_is_asked_of_few_whichever_index_is_the_smallest(
+    used: tuple[Database, list[Hot]], place: int
+) -> None:
+    """Whether it has ended, once the fence has forgotten it; the evidence of it; its invariants."""
+    database, statements = used
+    [end] = [hot for hot in statements if hot.name == "end_txns_on"]
+    of_partition = next(hot.parameters for hot in statements if hot.name == "status")
+    one = {"tc_ids": [4], "sequences": [8]}
+    places = {**of_partition, "from_offset": 60_005, "to_offset": 60_006}
+    named = one | {"topic_ids": end.parameters["topic_ids"]}
+    questions = [
+        Hot("end_txns_on", {**end.parameters, **one}, 20),
+        Hot("end_txns_on", {**end.parameters, **one, "aborts": [True]}, 20),
+        Hot("with_entries", {**of_partition, **one}, 5),
+        Hot("odd_markers", places, 10),
+        Hot("unindexed_markers", places, 10),
+        Hot("partition_evidence", named | {"numbers": [0]}, 10),
+        Hot("subscription_evidence", named | {"names": [SUBSCRIPTION.name]}, 10),
+    ]
+    with connected(database) as session:
+        for statement in _EMPTIED["of all"]:
+            sql(database, statement)
+        sql(database, _FILL_FORGOTTEN[0])
+        sql(database, "ANALYZE")
+        make_small(database, place)
+        warm(session, questions)
+        for fill in (*_FILL_FORGOTTEN[1:], *_FILL_BROKER):
+            sql(database, fill)
+        check(session, questions)
+        with connected(database) as fresh:
+            check(fresh, questions)
 
 
 #: What the statistics may know when the table is large: nothing, that it is empty, that nothing is

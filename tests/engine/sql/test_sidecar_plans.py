@@ -93,8 +93,13 @@ _FILL = (
     WHERE s.sidecar_of IS NOT NULL AND l.partition_id IN (s.partition_id, s.sidecar_of)
     """,
 )
-#: One of 20 000 entries that aborted, of which all else has been forgotten.
-_FILL_ABORTED = (
+#: The fence has forgotten what the low water marks cover, one of 20 000 entries that aborted too.
+_FILL_FORGOTTEN = (
+    """
+    INSERT INTO broker.low_water_mark
+    SELECT s.sidecar_of, tc_id, 100000
+    FROM broker.partition s, unnest(ARRAY[1, 4]) tc_id WHERE s.sidecar_of IS NOT NULL
+    """,
     """
     INSERT INTO broker.entry
     SELECT s.partition_id, 300000 + n, 300000 + n, 1, 'D', 4, 8, n, clock_timestamp(), 'p', '\\x01',
@@ -105,10 +110,6 @@ _FILL_ABORTED = (
     INSERT INTO broker.txn_index
     SELECT s.partition_id, 320000, 300000, 320000, 1, 4, 8, true, 0, NULL
     FROM broker.partition s WHERE s.sidecar_of IS NOT NULL
-    """,
-    """
-    INSERT INTO broker.low_water_mark
-    SELECT s.sidecar_of, 4, 9 FROM broker.partition s WHERE s.sidecar_of IS NOT NULL
     """,
 )
 #: What has been rewritten is not below any partition's end.
@@ -216,16 +217,28 @@ def test_a_sidecars_hot_statements_read_few_rows_whichever_index_is_the_smallest
             check(fresh, hot)
 
 
-def test_an_abort_that_is_repeated_is_answered_without_a_look_at_its_entries(
-    used: tuple[Database, list[Hot]],
+@pytest.mark.parametrize("place", range(INDEXES))
+def test_an_end_that_is_repeated_is_answered_by_one_entry_whichever_index_is_the_smallest(
+    used: tuple[Database, list[Hot]], place: int
 ) -> None:
+    """Once the fence has forgotten it: a commit has its marker in the partition, an abort a row in
+    the log's index, and as many entries as it has written."""
     database, hot = used
-    [end] = [
-        each for each in hot if each.name == "end_txns_on" and each.parameters["aborts"] == [True]
+    end = next(each for each in hot if each.name == "end_txns_on")
+    marks, *aborted = _FILL_FORGOTTEN
+    repeated = [
+        Hot(
+            end.name, {**end.parameters, "tc_ids": [tc_id], "sequences": [8], "aborts": [abort]}, 20
+        )
+        for tc_id, abort in [(1, False), (4, True)]
     ]
-    repeated = Hot(end.name, end.parameters | {"tc_ids": [4], "sequences": [8]}, end.rows)
-    for fill in (*_FILL[:-1], *_FILL_ABORTED, _FILL[-1], "ANALYZE"):
-        sql(database, fill)
     with connected(database) as session:
-        warm(session, [repeated])
-        check(session, [repeated])
+        for fill in (*_FILL[:-1], *aborted, *EMPTY_BROKER, _EMPTY_REWRITTEN, marks, "ANALYZE"):
+            sql(database, fill)
+        make_small(database, place)
+        warm(session, repeated)
+        for fill in (*_FILL[:-1], *aborted, _FILL[-1]):
+            sql(database, fill)
+        check(session, repeated)
+        with connected(database) as fresh:
+            check(fresh, repeated)

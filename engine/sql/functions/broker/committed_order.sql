@@ -77,8 +77,8 @@ BEGIN
         END IF;
         FOR entry IN
             SELECT * FROM broker.entry e
-            WHERE e.partition_id = p_partition AND e.kind = 'D'
-            AND e.tc_id = event.tc_id AND e.sequence = event.sequence
+            WHERE e.partition_id - 0 = p_partition AND e.kind = 'D'
+            AND e.tc_id - 0 = event.tc_id AND e.sequence - 0 = event.sequence
             AND e.first_offset >= greatest(first, log_start) AND e.first_offset < event.last_offset
             ORDER BY e.first_offset
         LOOP

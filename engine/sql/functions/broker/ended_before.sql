@@ -25,7 +25,7 @@ BEGIN
         max(e.last_offset) FILTER (WHERE e.kind = 'D'),
         coalesce(sum(e.last_offset - e.first_offset + 1) FILTER (WHERE e.kind = 'D'), 0)
         INTO ended FROM broker.entry e
-        WHERE e.partition_id = p_partition AND e.tc_id = p_tc AND e.sequence = p_sequence;
+        WHERE e.partition_id - 0 = p_partition AND e.tc_id - 0 = p_tc AND e.sequence - 0 = p_sequence;
     RETURN ended;
 END
 $$;

@@ -23,7 +23,8 @@ BEGIN
     ended.aborted := p_abort;
     ended.messages := 0;
     SELECT * INTO marker FROM broker.entry e
-        WHERE e.partition_id = p_partition AND e.tc_id = p_tc AND e.sequence = p_sequence LIMIT 1;
+        WHERE e.partition_id - 0 = p_partition AND e.tc_id - 0 = p_tc AND e.sequence - 0 = p_sequence
+        LIMIT 1;
     IF FOUND THEN
         ended.aborted := false;
         ended.marker_offset := marker.first_offset;
