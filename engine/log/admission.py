@@ -20,6 +20,8 @@ from engine.model.txn_id import TxnID
 from engine.settings import EngineSettings
 
 _MAX_SEQUENCE_ID = 2**63 - 1
+#: What is read back as bytes. Others would be stored, and nobody could read the batch.
+_PAYLOADS = frozenset({bytes, bytearray, memoryview})
 #: In bytes; an index has it.
 _MAX_PRODUCER_NAME = 2000
 
@@ -39,13 +41,16 @@ def check(
         packed_bytes: the size of the whole batch in its packed form (engine.model.batch).
 
     Raises:
-        InvalidRequest: the batch is empty or for one of the engine's own topics, its sequence id is
-            out of range or without a producer's name, or that name is empty or too long.
+        InvalidRequest: the batch is empty or for one of the engine's own topics, a payload is no
+            bytes, its sequence id is out of range or without a producer's name, or that name is
+            empty or too long.
         PayloadTooLarge: a message, which the error names, or the batch is above its limit.
     """
     partition.require_writable()
     if not messages:
         raise InvalidRequest("A batch needs at least one message.", field="messages")
+    if not {type(message.payload) for message in messages} <= _PAYLOADS:
+        raise _no_bytes(messages)
     if (producer_name is None) != (sequence_id is None):
         missing = "producer_name" if producer_name is None else "sequence_id"
         raise InvalidRequest("producer_name and sequence_id go together.", field=missing)
@@ -71,6 +76,14 @@ def check(
         for message in messages
     ]
     _check_sizes(settings, beside, "key and properties")
+
+
+def _no_bytes(messages: Sequence[NewMessage]) -> InvalidRequest:
+    types = [type(message.payload) for message in messages]
+    place, found = next((i, each) for i, each in enumerate(types) if each not in _PAYLOADS)
+    return InvalidRequest(
+        f"messages[{place}]: a payload must be bytes, not {found.__name__}.", field="messages"
+    )
 
 
 def _check_sizes(settings: EngineSettings, sizes: Sequence[int], of_what: str) -> None:

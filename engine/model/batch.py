@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 import zstandard
 
-from engine.model.errors import SegmentUnreadable
+from engine.model.errors import InvalidRequest, SegmentUnreadable
 from engine.model.message import NewMessage
 
 _VERSION = b"\x01"
@@ -54,8 +54,17 @@ _codec = _Codec()
 
 
 def pack(messages: Sequence[NewMessage]) -> bytes:
-    """A batch in MessagePack. It is longer than all payloads, keys and properties together."""
-    return _encoder.encode(messages)
+    """A batch in MessagePack. It is longer than all payloads, keys and properties together.
+
+    Raises:
+        InvalidRequest: a text has half of a surrogate pair, which has no encoding.
+    """
+    try:
+        return _encoder.encode(messages)
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            f"A text cannot be stored: {error.reason}.", field="messages"
+        ) from error
 
 
 def compressed(packed: bytes) -> bytes:

@@ -124,6 +124,8 @@ def test_a_transactions_messages_do_not_move_the_plain_sequence(engine: Engine) 
     ("messages", "arguments", "error"),
     [
         ([], {}, InvalidRequest),
+        ([*batch("a"), NewMessage(payload="no bytes")], {}, InvalidRequest),  # type: ignore[arg-type]
+        ([NewMessage(payload=b"", key="\ud800")], {}, InvalidRequest),
         (batch("a"), {"producer_name": "p"}, InvalidRequest),
         (batch("a"), {"sequence_id": 1}, InvalidRequest),
         (batch("a"), {"producer_name": "p", "sequence_id": -1}, InvalidRequest),
