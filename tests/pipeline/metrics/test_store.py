@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 from typing import Any, cast
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import Row
 
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from txnconsole.pipeline.jobs.metrics import first_hour
 from txnconsole.pipeline.metrics.figures import COLUMNS
 from txnconsole.pipeline.metrics.store import newest_hour, replace_figures
@@ -59,6 +61,50 @@ def test_a_run_that_fails_leaves_what_was_known(databases: Databases) -> None:
     with pytest.raises(psycopg.Error):
         replace_figures(url, [_row(1), _row(1)], HOUR, until)
     assert _known() == {1: 1}
+
+
+def _while_it_stores(url: str, call: Callable[[int], object]) -> Iterator[Row]:
+    """Rows of a run that is met by something else when it has stored the first."""
+    yield _row(1, messages=10)
+    with psycopg.connect(url) as connection:
+        [(stores,)] = connection.execute(
+            "SELECT pid FROM pg_locks JOIN pg_database d ON d.oid = database"
+            " WHERE locktype = 'advisory' AND granted AND datname = current_database()"
+        )
+    call(stores)
+    yield _row(2, messages=20)
+
+
+def test_a_run_that_is_killed_while_it_stores_leaves_what_was_known(databases: Databases) -> None:
+    url = databases.coordinator_url
+    until = HOUR + timedelta(hours=1)
+    replace_figures(url, [_row(1, messages=1)], HOUR, until)
+
+    def kill(stores: int) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s, 10000)", [stores])
+
+    with pytest.raises(psycopg.OperationalError):
+        replace_figures(url, _while_it_stores(url, kill), HOUR, until)
+    assert _known() == {1: 1}
+    assert replace_figures(url, [_row(2, messages=2)], HOUR, until) == 1
+    assert _known() == {2: 2}
+
+
+def test_of_two_runs_at_once_the_later_ones_figures_stay_whole(databases: Databases) -> None:
+    url = databases.coordinator_url
+    until = HOUR + timedelta(hours=1)
+    later = Thread(target=replace_figures, args=(url, [_row(2, messages=2)], HOUR, until))
+
+    def meet(stores: int) -> None:
+        later.start()
+        waits = "SELECT %s = ANY (pg_blocking_pids(pid)) FROM pg_stat_activity"
+        with psycopg.connect(url, autocommit=True) as connection:
+            assert eventually(lambda: (True,) in connection.execute(waits, [stores]).fetchall())
+
+    assert replace_figures(url, _while_it_stores(url, meet), HOUR, until) == 2
+    later.join()
+    assert _known() == {2: 2}
 
 
 def test_a_run_goes_on_where_the_last_one_was_and_computes_the_hour_before_anew() -> None:
