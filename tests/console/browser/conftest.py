@@ -143,12 +143,12 @@ def signed_in(
     context.set_default_timeout(PATIENCE)
     if options.get("service_workers") != "allow":
         context.add_init_script(NO_WORKER)
-    _sign_in(context, user, password)
+    sign_in(context, user, password)
     yield context
     context.close()
 
 
-def _sign_in(context: BrowserContext, user: str, password: str) -> None:
+def sign_in(context: BrowserContext, user: str, password: str) -> None:
     """Send the form, without a page: tests/console/browser/test_stale.py fills it in."""
     form = login_form(context.request.get("/login").text(), user, password)
     answer = context.request.post("/login", form=form)
