@@ -39,7 +39,7 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
 from tests.server import served
 from txnconsole.local.postgres import EmbeddedPostgres
-from txnconsole.pipeline.audit.log_copy import LogCopy
+from txnconsole.pipeline.audit.log_copy import WHOLE, LogCopy
 from txnconsole.pipeline.audit.report import audit
 from txnconsole.pipeline.outgoing import BATCH_MESSAGES
 from txnconsole.pipeline.session import build_session, stop_session
@@ -261,8 +261,10 @@ def _writing(root: Path, engine: Engine, connection: dict[str, str]) -> list[Row
 def _auditing(root: Path) -> Row:
     spark = build_session("bench", master="local[2]", short_job=False)
     for turns in (_TURNS, _TURNS // 10):
+        directory = root / str(turns)
         for name, frame in with_a_stuck_transaction(spark, turns).tables.items():
-            frame.write.parquet(str(root / str(turns) / name))
+            frame.write.parquet(str(directory / name))
+        (directory / WHOLE).touch()
 
     def audited(turns: int) -> float:
         copy = LogCopy.at(spark, root / str(turns))
