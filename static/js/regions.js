@@ -83,6 +83,16 @@ function noteFocus({ detail: { ctx } }) {
   if (ctx) ctx.hadFocus = ctx.target?.contains(document.activeElement);
 }
 
+/** What stands below a region that keeps its room stands still when that becomes shorter, until the window is another. */
+function keepRoom() {
+  const regions = all("[data-keeps-room]");
+  const room = new ResizeObserver((entries) => entries.forEach(({ target, contentRect }) => {
+    target.style.minHeight = `${contentRect.height}px`;
+  }));
+  regions.forEach((region) => room.observe(region));
+  addEventListener("resize", () => regions.forEach((region) => region.style.removeProperty("min-height")));
+}
+
 /** With what had the focus it would be gone: its region has it then. */
 function keepFocus({ detail: { ctx } }) {
   const { target, hadFocus } = ctx ?? {};
@@ -99,6 +109,7 @@ export function retry() {
 
 export function startRegions() {
   startSteadyRows();
+  keepRoom();
   // Not by htmx's own "load": it would ask, and might be refused, before anybody here listens.
   addEventListener("DOMContentLoaded", () => all("[data-region][aria-busy]").forEach(refresh));
   live?.addEventListener("delta", () => {

@@ -29,8 +29,16 @@ window.violations = [];
 addEventListener("securitypolicyviolation", (event) =>
   window.violations.push(event.violatedDirective + " " + event.blockedURI), true);
 window.shift = 0;
+window.moved = [];
 new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+  for (const { hadRecentInput, value, sources } of list.getEntries()) {
+    if (hadRecentInput) continue;
+    window.shift += value;
+    for (const { node, previousRect: was, currentRect: is } of sources) {
+      const name = node?.id || node?.className || node?.nodeName;
+      window.moved.push(`${name} (${was.x},${was.y}) to (${is.x},${is.y})`);
+    }
+  }
 }).observe({ type: "layout-shift", buffered: true });
 """
 

@@ -139,7 +139,10 @@ def spent(page: Page, row: PageRow) -> list[str]:
         "elements": (elements, row.elements),
         "layout shift": (shift, MAX_SHIFT),
     }
-    return [f"{what}: {is_} of {may}" for what, (is_, may) in limits.items() if is_ > may]
+    found = [f"{what}: {is_} of {may}" for what, (is_, may) in limits.items() if is_ > may]
+    if shift > MAX_SHIFT:
+        found += page.evaluate("window.moved")
+    return found
 
 
 def complaints(watched: Watched, row: PageRow) -> list[str]:

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.console.browser.conftest import Watched
+from tests.console.browser.conftest import Producer, Watched
 
 pytestmark = pytest.mark.browser
 
@@ -34,3 +34,43 @@ def test_the_axis_of_ages_has_the_unit_of_what_it_shows(
     page.locator("#oldest").scroll_into_view_if_needed()
     highest = page.locator("#oldest .ytick text").last
     expect(highest).to_have_text(re.compile(rf"\d {unit}$"))
+
+
+_ROW = re.compile(r'<tr id="held-.*?</tr>', re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        ({"viewport": {"width": 1440, "height": 1000}}, [1, 5, 2]),
+        # Where all rows would take half of the screen, what they have taken once is kept.
+        ({"viewport": {"width": 390, "height": 844}}, [5, 2, 4]),
+    ],
+    ids=["wide", "narrow"],
+)
+def test_the_charts_stand_still_while_partitions_come_and_go(
+    watched: Watched, producer: Producer, counts: list[int]
+) -> None:
+    held = producer.begin()
+    producer.produce("x", txn_id=held)
+    wanted = counts[0]
+
+    def with_so_many(route: Route) -> None:
+        answer = route.fetch()
+        text = answer.text()
+        rows = _ROW.findall(text)
+        copies = [rows[0].replace('id="held-', f'id="held-{n}-', 1) for n in range(wanted)]
+        body = _ROW.sub("", text).replace("<tbody>", f"<tbody>{''.join(copies)}", 1)
+        route.fulfill(response=answer, body=body)
+
+    page = watched.page
+    page.route("**/?part=now", with_so_many)
+    page.goto("/")
+    tops = []
+    for wanted in counts:
+        page.evaluate("htmx.trigger('#now', 'refresh')")
+        expect(page.locator("#now tbody tr")).to_have_count(wanted)
+        tops.append(page.locator("#trends").evaluate("trends => trends.offsetTop"))
+    page.unroute_all(behavior="wait")  # The page asks again by itself.
+    producer.end(held, "abort")
+    assert len(set(tops)) == 1, tops
