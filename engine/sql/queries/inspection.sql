@@ -95,16 +95,20 @@ FROM unnest(
     %(holders)s::bigint[], %(tc_ids)s::integer[], %(sequences)s::bigint[],
     %(first_offsets)s::bigint[]
 ) AS w (holder, tc_id, sequence, first_offset)
-JOIN broker.ongoing_txn o ON o.partition_id = w.holder AND o.tc_id = w.tc_id
-    AND o.sequence = w.sequence AND o.first_offset = w.first_offset
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.ongoing_txn x WHERE x.partition_id = w.holder
+    AND x.tc_id = w.tc_id AND x.sequence = w.sequence OFFSET 0
+) o WHERE o.first_offset = w.first_offset
 
 -- acks_still_open --
 SELECT DISTINCT a.subscription_id AS holder, a.tc_id, a.sequence
 FROM unnest(
     %(holders)s::bigint[], %(tc_ids)s::integer[], %(sequences)s::bigint[]
 ) AS w (holder, tc_id, sequence)
-JOIN broker.pending_ack a ON a.subscription_id = w.holder AND a.tc_id = w.tc_id
-    AND a.sequence = w.sequence
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.pending_ack x WHERE x.subscription_id = w.holder
+    AND x.tc_id = w.tc_id AND x.sequence = w.sequence OFFSET 0
+) a
 
 -- spans_of_txn --
 -- The partitions of this broker in which a transaction is open, whether or not its coordinator
@@ -124,8 +128,10 @@ FROM unnest(%(topic_ids)s::bigint[], %(numbers)s::integer[]) AS w (topic_id, num
 JOIN broker.partition p ON p.topic_id = w.topic_id AND p.number = w.number
 LEFT JOIN broker.partition g ON g.sidecar_of = p.partition_id
 LEFT JOIN broker.partition_live l ON l.partition_id = coalesce(g.partition_id, p.partition_id)
-LEFT JOIN broker.ongoing_txn o ON o.partition_id = coalesce(g.partition_id, p.partition_id)
-    AND o.tc_id = %(tc_id)s AND o.sequence = %(sequence)s
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.ongoing_txn x WHERE x.partition_id = coalesce(g.partition_id, p.partition_id)
+    AND x.tc_id = %(tc_id)s AND x.sequence = %(sequence)s OFFSET 0
+) o ON true
 
 -- first_open_entries --
 -- The first entry of what transactions have open in partitions of this broker, or in their sidecar
@@ -210,8 +216,10 @@ FROM unnest(
     %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(names)s::text[]
 ) AS w (tc_id, sequence, topic_id, member)
 LEFT JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.member
-LEFT JOIN broker.ended_ack_txn e ON e.subscription_id = s.subscription_id
-    AND e.tc_id = w.tc_id AND e.sequence = w.sequence
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.ended_ack_txn x WHERE x.subscription_id = s.subscription_id
+    AND x.tc_id = w.tc_id AND x.sequence = w.sequence OFFSET 0
+) e ON true
 
 -- offset_at --
 -- See functions/broker/offset_at.sql.

@@ -388,13 +388,13 @@ SELECT coalesce(range_agg(r), '{}') AS ranges FROM (
     AND coalesce(e.txn_messages, 0) = 0
     UNION ALL
     SELECT int8range(e.first_offset, e.last_offset, '[]') FROM broker.txn_index i
-    JOIN broker.entry e ON e.partition_id = i.partition_id AND e.tc_id = i.tc_id
-        AND e.sequence = i.sequence AND e.first_offset >= i.first_offset
-        AND e.last_offset < i.last_offset
+    JOIN broker.entry e ON e.partition_id - 0 = i.partition_id AND e.tc_id - 0 = i.tc_id
+        AND e.sequence - 0 = i.sequence AND e.first_offset >= i.first_offset
+        AND e.first_offset < i.last_offset
     WHERE i.aborted AND int8range(i.partition_id, i.partition_id, '[]') @> %(partition_id)s::bigint
     AND int8range(i.first_offset, i.last_offset, '[]')
         && int8range(%(mark_delete)s, %(stable_position)s, '(]')
-    AND e.kind = 'D' AND e.last_offset > %(mark_delete)s
+    AND e.kind = 'D' AND e.last_offset + 0 > %(mark_delete)s
     AND e.first_offset <= %(stable_position)s
     UNION ALL
     SELECT unnest(

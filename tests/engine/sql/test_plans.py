@@ -279,6 +279,16 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
             {"tc_id": 3, "sequence": 9, "topic_ids": [topic_id], "numbers": [0]},
             5,
         ),
+        Hot(
+            "spans_still_open",
+            {"holders": [partition_id], "tc_ids": [3], "sequences": [9], "first_offsets": [9]},
+            5,
+        ),
+        Hot(
+            "acks_still_open",
+            {"holders": [subscription_id], "tc_ids": [3], "sequences": [9]},
+            5,
+        ),
         Hot("times_of_txn", named | txn | {"look": 20}, 26),
         Hot("writers", key | {"lower": 9_000, "upper": 9_010, "look": 20, "limit": 20}, 25),
         Hot("messages_of_txn", key | large | {"look": 10}, 15),
@@ -582,6 +592,8 @@ def test_what_only_a_transactions_entries_tell_is_asked_of_few_whichever_index_i
         Hot("unindexed_markers", places, 10),
         Hot("partition_evidence", named | {"numbers": [0]}, 10),
         Hot("subscription_evidence", named | {"names": [SUBSCRIPTION.name]}, 10),
+        # All entries of the range are looked at once, and of each aborted transaction its own.
+        Hot("invisible", {**of_partition, "mark_delete": 10_005, "stable_position": 12_005}, 3000),
     ]
     with connected(database) as session:
         for statement in _EMPTIED["of all"]:

@@ -290,8 +290,8 @@ SELECT e.* FROM (
     ) i
     CROSS JOIN LATERAL (
         SELECT t.* FROM broker.entry t
-        WHERE t.partition_id = %(log_id)s AND t.kind = 'D' AND t.txn_messages IS NULL
-        AND t.tc_id = i.tc_id AND t.sequence = i.sequence
+        WHERE t.partition_id - 0 = %(log_id)s AND t.kind = 'D' AND t.txn_messages IS NULL
+        AND t.tc_id - 0 = i.tc_id AND t.sequence - 0 = i.sequence
         AND t.first_offset >= i.first_offset AND t.first_offset < i.last_offset
         AND t.first_offset >= %(log_start)s
         ORDER BY t.first_offset OFFSET 0
@@ -331,15 +331,15 @@ SELECT e.* FROM (
             s.sequence_id, s.publish_time, s.producer_name, {body}
         FROM broker.txn_index i
         JOIN broker.entry s
-            ON s.partition_id = %(side_id)s AND s.tc_id::bigint = m.tc_id
-            AND s.sequence = m.sequence AND s.txn_messages IS NOT NULL
+            ON s.partition_id + 0 = %(side_id)s AND s.tc_id::bigint = m.tc_id
+            AND s.sequence + 0 = m.sequence AND s.txn_messages IS NOT NULL
         WHERE i.partition_id + 0 = %(side_id)s AND i.commit_offset = m.first_offset
         AND s.last_offset >= i.first_offset AND s.last_offset < i.last_offset
         AND s.txn_messages > %(lower)s - m.first_offset
         AND s.txn_messages <= coalesce((
             SELECT b.txn_messages FROM broker.entry b
-            WHERE b.partition_id = %(side_id)s AND b.tc_id::bigint = m.tc_id
-            AND b.sequence = m.sequence AND b.txn_messages >= %(upper)s - m.first_offset
+            WHERE b.partition_id + 0 = %(side_id)s AND b.tc_id::bigint = m.tc_id
+            AND b.sequence + 0 = m.sequence AND b.txn_messages >= %(upper)s - m.first_offset
             ORDER BY b.txn_messages LIMIT 1
         ), m.txn_messages)
         UNION ALL
@@ -388,11 +388,16 @@ AND NOT EXISTS (
 )
 AND NOT EXISTS (
     SELECT FROM broker.txn_index i
-    JOIN broker.entry e ON e.partition_id = c.partition_id AND e.tc_id::bigint = i.tc_id
-        AND e.sequence = i.sequence AND e.txn_messages IS NOT NULL
+    -- As in broker.next_of_txn: a difference, so that the log's own order cannot serve it.
+    CROSS JOIN LATERAL (
+        SELECT FROM broker.entry e
+        WHERE e.partition_id + 0 = c.partition_id AND e.tc_id::bigint = i.tc_id
+        AND e.sequence + 0 = i.sequence AND e.txn_messages IS NOT NULL AND e.kind = 'D'
+        AND e.last_offset - i.first_offset BETWEEN 0 AND i.last_offset - i.first_offset
+        LIMIT 1
+    ) e
     WHERE i.partition_id + 0 = c.partition_id
     AND i.commit_offset BETWEEN s.first_offset AND s.last_offset
-    AND e.kind = 'D' AND e.last_offset BETWEEN i.first_offset AND i.last_offset
 )
 ORDER BY s.sealed_at, s.partition_id, s.ledger_id
 

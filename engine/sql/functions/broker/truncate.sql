@@ -96,7 +96,7 @@ BEGIN
     );
     DELETE FROM broker.ended_txn e WHERE e.ctid = ANY (ends) AND EXISTS (
         SELECT FROM broker.entry d
-        WHERE d.partition_id = p_partition AND d.tc_id = e.tc_id AND d.sequence = e.sequence
+        WHERE d.partition_id - 0 = p_partition AND d.tc_id - 0 = e.tc_id AND d.sequence - 0 = e.sequence
         AND d.first_offset BETWEEN greatest(e.first_offset, settings.log_start_offset) AND cut - 1
         OFFSET 0
     );
