@@ -139,7 +139,8 @@ def test_a_job_of_a_killed_worker_is_finished_by_the_next(
 ) -> None:
     """Nothing is done twice, nothing left out."""
     count = 1500
-    opened = [engine.coordinator.open(owner="p").txn_id for _ in range(count)]
+    # An hour: none may expire while two workers start, however slow the machine is.
+    opened = [engine.coordinator.open(owner="p", timeout_ms=3_600_000).txn_id for _ in range(count)]
     (worker, _) = start("worker", "beat")
     every = TransactionFilter(owner="p")
     with databases.header_locked(opened[-1]):  # However fast it is, it does not come to the end.
