@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -264,6 +265,9 @@ CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A caller that wakes a worker must not wait long for a queue that is gone.
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1, "socket_timeout": 5}
+# Celery closes Django's whole pool before each task and after it: each would begin by connecting.
+# A connection goes back to the pool after the task (txnconsole/workers/observing.py).
+CELERY_DB_REUSE_MAX = sys.maxsize
 CELERY_BEAT_SCHEDULE = SCHEDULE
 CELERY_BEAT_SCHEDULER = "txnconsole.workers.scheduler:IntervalScheduler"
 CELERY_TASK_IGNORE_RESULT = True

@@ -93,6 +93,13 @@ class Databases:
             )
             yield
 
+    def sessions_begun(self) -> int:
+        """How often anybody has connected to the coordinators' database so far."""
+        statement = "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"
+        row = _connection(self.coordinator_url).execute(statement).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def _everywhere(self, statement: str) -> None:
         for url in self.all_urls:
             _connection(url).execute(statement.encode())

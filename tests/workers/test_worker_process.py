@@ -22,6 +22,7 @@ from tests.support.databases import Databases
 from tests.support.eventually import eventually
 from txnconsole.audit.chain import Actor
 from txnconsole.audit.models import AuditEntry
+from txnconsole.celery import app
 from txnconsole.jobs.bulk_abort import start_bulk_abort
 from txnconsole.jobs.models import Job, JobState
 from txnconsole.local.child import Child
@@ -116,6 +117,23 @@ def test_the_heartbeat_needs_a_worker_that_carries_out_tasks(
         seconds=SECONDS,
     )
     assert beat.tend() is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_connects_once_for_all_tasks_that_ask_djangos_tables(
+    start: Start, databases: Databases, valkey_url: str
+) -> None:
+    """Two of them come each second, and more each five."""
+    start("worker")
+    with redis.Redis.from_url(valkey_url) as client:
+        before = databases.sessions_begun()
+        for _ in range(20):
+            app.send_task(wakeup.DRIVE_JOBS)
+        assert eventually(
+            lambda: client.llen("celery") == client.hlen("unacked") == 0, seconds=SECONDS
+        )
+    # Of each of its two processes Django's and the engine's, and those of the worker's first task.
+    assert databases.sessions_begun() - before <= 8
 
 
 @pytest.mark.crash

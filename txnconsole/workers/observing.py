@@ -1,5 +1,6 @@
 """What every task does beside its work: its log lines and spans name it and the request that woke
-it, it is counted and timed, and waits for no database that is known to be away."""
+it, it is counted and timed, waits for no database that is known to be away, and gives Django's
+connection back to its process's pool."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any
 import structlog
 from celery import Task
 from celery.signals import task_postrun, task_prerun, worker_process_shutdown
+from django.db import connections
 
 from engine import tracing
 from engine.model.figures import FigureName
@@ -43,7 +45,10 @@ def begin(task_id: str, task: Task[Any, Any], **_: object) -> None:
 
 @task_postrun.connect
 def finish(task: Task[Any, Any], state: str | None = None, **_: object) -> None:
-    """Let the names go, end the span, count the task."""
+    """Let the names go, end the span, count the task; give the connection back, which is asked
+    whether it is alive before the next one has it."""
+    if not task.request.is_eager:  # Else it is the caller's.
+        connections.close_all()
     begun: tuple[ExitStack, float] | None = getattr(task.request, _RUN, None)
     if begun is None:
         return
