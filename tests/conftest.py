@@ -62,11 +62,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks a whole product, of processes, for something. Outside CI, where nothing could
-    install Chromium, the tests that need it are skipped."""
-    for item in items:
-        if "server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.served)
+    """Outside CI, where nothing could install Chromium, the tests that need it are skipped."""
     if not CHROMIUM.exists() and os.environ.get("CI") != "true":
         for item in items:
             if item.get_closest_marker("browser"):

@@ -2,7 +2,8 @@
 
 Nothing of it is shared with the ``engine`` fixture, which empties its databases between tests
 under the feet of any process that remembers what was in them. Tests on ``server`` keep apart by
-choosing topics of their own (:meth:`Served.topic`).
+choosing topics of their own (:meth:`Served.topic`). Between them it rests: the tasks of each second
+and each five would take a quarter of both processors from the others' tests.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from txnconsole.local.valkey import EmbeddedValkey
 
 _DATABASES = ("served_coordinator", "served_broker_1", "served_broker_2")
 _READY_SECONDS = 240.0
+#: This test process's product, once a test has asked for it.
+_PRODUCT = pytest.StashKey["Served"]()
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Served:
         environment: what its programs run with; ``manage.py`` reaches the same servers with it.
         logs: a directory with one file for each program.
         web: the web server.
+        beat: sends the tasks whose time has come.
     """
 
     url: str
@@ -53,6 +57,7 @@ class Served:
     environment: Mapping[str, str]
     logs: Path
     web: Child
+    beat: Child
     _tokens: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def token(self, role: str, topics: str = "*", user: str | None = None) -> str:
@@ -103,6 +108,25 @@ class Served:
             self.web.start()
             assert eventually(lambda: _answers(f"{self.url}/healthz"), seconds=_READY_SECONDS)
 
+    def rest(self) -> None:
+        """Send no task any more, until it goes on."""
+        os.kill(self._beating, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Send what has come due meanwhile, once."""
+        os.kill(self._beating, signal.SIGCONT)
+
+    def await_ready(self) -> None:
+        """Until every part is up; a worker's first heartbeat comes last."""
+        if not eventually(lambda: _answers(f"{self.url}/readyz"), seconds=_READY_SECONDS):
+            logs = [f"--- {log.name}\n{log.read_text()[-3000:]}" for log in self.logs.iterdir()]
+            raise AssertionError("The product is not ready:\n" + "\n".join(logs))
+
+    @property
+    def _beating(self) -> int:
+        assert self.beat.pid is not None
+        return self.beat.pid
+
     def manage(self, *arguments: str) -> str:
         """Run ``manage.py`` beside the product and return what it prints."""
         command = [sys.executable, "manage.py", *arguments]
@@ -114,11 +138,45 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-def server(postgres: EmbeddedPostgres, server_directory: Path) -> Iterator[Served]:
+def server(
+    postgres: EmbeddedPostgres, server_directory: Path, pytestconfig: pytest.Config
+) -> Iterator[Served]:
     """A real web server, a Celery worker and beat, shared by the tests of this process."""
     with served(postgres, server_directory) as product:
         _leave_behind(product)
+        pytestconfig.stash[_PRODUCT] = product
         yield product
+        del pytestconfig.stash[_PRODUCT]
+        product.go_on()  # It could not be told to stop.
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks a whole product, of processes, for something."""
+    for item in items:
+        if _asks_for_it(item):
+            item.add_marker(pytest.mark.served)
+
+
+def _asks_for_it(item: pytest.Item) -> bool:
+    """Whether a test, or what it is given, asks the running product for something."""
+    return "server" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The product goes on for a test that asks it for something."""
+    product = item.config.stash.get(_PRODUCT, None)
+    if product is not None and _asks_for_it(item):
+        product.go_on()
+        product.await_ready()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """It rests when the next test asks it for nothing."""
+    product = item.config.stash.get(_PRODUCT, None)
+    if product is not None and nextitem is not None and not _asks_for_it(nextitem):
+        product.rest()
 
 
 def _leave_behind(product: Served) -> None:
@@ -164,9 +222,18 @@ def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
         children = serving(data, environment)
         with _running(children):
             url = f"http://{HOST}:{environment['PORT']}"
-            _await_ready(url, data)
-            logs = data.path / "log"
-            yield Served(url, login["user"], login["password"], environment, logs, children[0])
+            named = {child.name: child for child in children}
+            product = Served(
+                url=url,
+                user=login["user"],
+                password=login["password"],
+                environment=environment,
+                logs=data.path / "log",
+                web=named["web"],
+                beat=named["beat"],
+            )
+            product.await_ready()
+            yield product
 
 
 def login_form(page: str, user: str, password: str) -> dict[str, str]:
@@ -207,14 +274,6 @@ def _prepare(data: DataDirectory, environment: Mapping[str, str]) -> dict[str, s
     assert result.returncode == 0, result.stdout + result.stderr
     login: dict[str, str] = json.loads(file.read_text())
     return login
-
-
-def _await_ready(url: str, data: DataDirectory) -> None:
-    """Until every part is up; a worker's first heartbeat comes last."""
-
-    if not eventually(lambda: _answers(f"{url}/readyz"), seconds=_READY_SECONDS):
-        logs = [f"--- {log.name}\n{log.read_text()[-3000:]}" for log in data.path.glob("log/*")]
-        raise AssertionError("The product did not become ready:\n" + "\n".join(logs))
 
 
 def _answers(address: str) -> bool:
