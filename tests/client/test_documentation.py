@@ -9,6 +9,7 @@ from shutil import which
 import pytest
 
 from tests.server import Served
+from tests.support.eventually import eventually
 from txnconsole.client import Client
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +53,10 @@ def test_the_five_minutes_of_the_readme_run(
     )
     assert ("in a transaction" in read, "behind it" in read) == (True, True)
     exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own page
-    with Client(server.url, token) as client:
-        assert b"from Python" in [m.payload for m in client.reader("public/default/tour", 0)]
+    with Client(server.url, token) as client:  # It is decided; workers carry it out.
+        assert eventually(
+            lambda: b"from Python" in [m.payload for m in client.reader("public/default/tour", 0)]
+        )
 
 
 def test_type_checkers_of_programs_read_the_types() -> None:
