@@ -22,9 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.support.eventually import eventually
+from txnconsole.console.health import PATIENCE
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
@@ -126,6 +128,15 @@ class Served:
     def _beating(self) -> int:
         assert self.beat.pid is not None
         return self.beat.pid
+
+    def let_patience_end(self) -> None:
+        """All open transactions have held readers back for longer than is normal."""
+        for url in self.environment["BROKER_DATABASE_URLS"].split(","):
+            with psycopg.connect(url) as broker:
+                broker.execute(
+                    "UPDATE broker.ongoing_txn SET first_append_at = first_append_at - %s",
+                    [PATIENCE],
+                )
 
     def manage(self, *arguments: str) -> str:
         """Run ``manage.py`` beside the product and return what it prints."""
