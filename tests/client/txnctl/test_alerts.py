@@ -14,7 +14,7 @@ def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: 
     rule = {"name": topic, "kind": "held_back", "threshold": 0, "topics": topic}
     with server.client("admin") as admin, server.client("producer") as program:
         made = admin.post("/alerts/rules", json=rule).raise_for_status().json()
-        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        txn_id = program.post("/transactions", json={"timeout_ms": 600_000}).json()["txn_id"]
         sent = program.post(
             f"/topics/{topic}/partitions/0/messages",
             json={"txn_id": txn_id, "messages": [{"payload": "x"}]},

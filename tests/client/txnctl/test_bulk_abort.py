@@ -17,7 +17,7 @@ def stuck(server: Served) -> tuple[str, list[str]]:
     """A client's name, and its three open transactions."""
     name = f"batch-{secrets.token_hex(4)}"
     with server.client("producer") as program:
-        body = {"client": name}
+        body = {"client": name, "timeout_ms": 600_000}
         opened = [program.post("/transactions", json=body).json()["txn_id"] for _ in range(3)]
     return name, opened
 

@@ -169,7 +169,9 @@ def test_the_one_who_holds_a_partition_up_is_found_explained_and_aborted(
 ) -> None:
     name = server.topic()
     with server.client("producer") as program:
-        txn_id = program.post("/transactions", json={"client": "stuck"}).json()["txn_id"]
+        txn_id = program.post(
+            "/transactions", json={"client": "stuck", "timeout_ms": 600_000}
+        ).json()["txn_id"]
         messages = f"/topics/{name}/partitions/0/messages"
         body = {"txn_id": txn_id, "messages": [{"payload": "held"}]}
         assert program.post(messages, json=body).status_code == 201
@@ -196,7 +198,7 @@ def test_the_one_who_holds_a_partition_up_is_found_explained_and_aborted(
 
 def test_an_abort_asks_first_and_takes_no_for_an_answer(txnctl: Txnctl, server: Served) -> None:
     with server.client("producer") as program:
-        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        txn_id = program.post("/transactions", json={"timeout_ms": 600_000}).json()["txn_id"]
     for answer in ("n\n", ""):  # No, and the end of the input.
         declined = txnctl("transactions", "abort", txn_id, "--reason", "why", stdin=answer)
         assert declined.code == 1
@@ -240,7 +242,7 @@ def test_subscriptions_show_what_is_held_and_left(txnctl: Txnctl, server: Served
     with server.client("consumer") as program:
         body = {"consumer": "c", "wait_ms": 30_000}
         received = program.post(f"{path}/receive", json=body).json()["messages"]
-        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        txn_id = program.post("/transactions", json={"timeout_ms": 600_000}).json()["txn_id"]
         ack = {"consumer": "c", "txn_id": txn_id, "message_ids": [received[1]["message_id"]]}
         assert program.post(f"{path}/ack", json=ack).status_code == 200
     shown = txnctl("subscriptions", "describe", name, "s").out
@@ -319,7 +321,7 @@ def test_an_explanation_and_a_history_tell_who_holds_a_message_back(
     name = server.topic()
     partition = f"{name}:0"
     with server.client("producer") as program:
-        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        txn_id = program.post("/transactions", json={"timeout_ms": 600_000}).json()["txn_id"]
         body = {"txn_id": txn_id, "messages": [{"payload": "x"}]}
         program.post(f"/topics/{name}/partitions/0/messages", json=body).raise_for_status()
     (explained,) = txnctl("-o", "json", "partitions", "explain", partition, "0").json
@@ -340,7 +342,7 @@ def test_an_explanation_and_a_history_tell_who_holds_a_message_back(
 def test_what_find_hanging_names_as_remedies_can_be_applied(txnctl: Txnctl, server: Served) -> None:
     topic = server.topic()
     with server.client("producer") as program:
-        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        txn_id = program.post("/transactions", json={"timeout_ms": 600_000}).json()["txn_id"]
     retry = ("transactions", "retry", txn_id)
     assert txnctl(*retry).code == 5  # It is open, and there is nothing to mend.
     txnctl("transactions", "abort", txn_id, "--yes", "--reason", "end")
