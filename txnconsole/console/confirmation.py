@@ -47,14 +47,15 @@ F = TypeVar("F", bound=ReasonForm)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
     """A change that is to be confirmed. ``effects``: a sentence for each thing it would do.
-    ``address`` is where the form is sent, ``back`` is the page of its object; ``harm``: it cannot
-    be undone."""
+    ``address`` is where the form is sent; ``of`` is the name of its object, ``back`` the address of
+    that one's page; ``harm``: it cannot be undone."""
 
     title: str
     effects: Sequence[str]
     verb: str
     keep: str
     address: str
+    of: str
     back: str
     harm: bool = False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 from pytest_django import Settings
@@ -58,6 +60,23 @@ def test_every_page_has_one_heading_that_tells_what_it_is(orders: Orders, db: No
         answer = admin.get(row.address.format(**names))
         found[row.name] = answer.content.decode().count("<h1")
     assert {name: count for name, count in found.items() if count != 1} == {}
+
+
+def test_a_page_that_asks_before_a_change_leads_back_to_what_it_is_about(
+    orders: Orders, db: None
+) -> None:
+    admin = signed_in("admin")
+    asking = {
+        f"/topics/{TOPIC}/delete": str(TOPIC),
+        f"/topics/{TOPIC}/partitions/0/operate/offline": f"{TOPIC}:0",
+        f"/subscriptions/{TOPIC}/billing/seek": f"{TOPIC}/billing",
+        "/coordinators/scale": "Coordinators",
+    }
+    for address, of in asking.items():
+        page = admin.get(address).content.decode()
+        found = re.search(r'aria-label="Breadcrumb"><li><a href="([^"]+)">([^<]+)</a></li>', page)
+        assert found is not None, address
+        assert (found[2], admin.get(found[1]).status_code) == (of, 200)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if str(TOPIC) not in page])

@@ -203,6 +203,7 @@ def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
         verb="Cancel the rest",
         keep="Let it go on",
         address=reverse("console:cancel-job", args=[job_id]),
+        of=f"Job {job_id}",
         back=reverse("console:bulk-job", args=[job_id]),
         harm=True,
     )

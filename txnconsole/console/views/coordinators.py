@@ -110,6 +110,7 @@ def scale(request: ConsoleRequest) -> HttpResponse:
         verb="Scale",
         keep=f"Keep {now}",
         address=reverse("console:coordinators-scale"),
+        of="Coordinators",
         back=reverse("console:coordinators"),
     )
 

@@ -112,6 +112,7 @@ def retry(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         verb="Re-drive it",
         keep="Leave it",
         address=reverse("console:retry-transaction", args=[txn_id]),
+        of=str(txn_id),
         back=reverse("console:transaction", args=[txn_id]),
     )
     actor = actor_of(request)
@@ -179,6 +180,7 @@ def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         verb="Force abort",
         keep="Leave it",
         address=request.get_full_path(),
+        of="Hanging transactions",
         back=reverse("console:hanging"),
         harm=True,
     )

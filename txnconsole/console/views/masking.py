@@ -73,6 +73,7 @@ def delete(request: ConsoleRequest, rule_id: int) -> HttpResponse:
         verb="Delete rule",
         keep="Keep it",
         address=reverse("console:settings-masking-delete", args=[rule_id]),
+        of="Masking",
         back=reverse("console:settings-masking"),
         harm=True,
     )

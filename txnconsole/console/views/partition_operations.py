@@ -63,6 +63,7 @@ def operate(request: ConsoleRequest, topic: TopicName, number: int, name: str) -
         verb=operation.verb,
         keep="Leave it",
         address=reverse("console:operate-partition", args=[topic, number, name]),
+        of=str(partition),
         back=reverse("console:partition", args=[topic, number]),
         harm=operation.harm,
     )

@@ -184,6 +184,7 @@ def seek(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
         verb="Move it",
         keep="Leave it",
         address=reverse("console:seek", args=[topic, name]),
+        of=str(full_name),
         back=here,
         harm=True,
     )

@@ -80,6 +80,7 @@ def revoke(request: ConsoleRequest, token_id: int) -> HttpResponse:
         verb="Revoke token",
         keep="Keep it",
         address=reverse("console:settings-token-revoke", args=[token_id]),
+        of="Tokens",
         back=reverse("console:settings-tokens"),
         harm=True,
     )

@@ -102,6 +102,7 @@ def create(request: ConsoleRequest) -> HttpResponse:
         verb="Create topic",
         keep="Cancel",
         address=reverse("console:create-topic"),
+        of="Topics",
         back=reverse("console:topics"),
     )
     actor = actor_of(request)
@@ -153,6 +154,7 @@ def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
         verb="Delete topic",
         keep="Keep it",
         address=reverse("console:delete-topic", args=[topic]),
+        of=str(topic),
         back=reverse("console:topic", args=[topic]),
         harm=True,
     )

@@ -69,6 +69,7 @@ def send(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse
         verb="Send it",
         keep="Send nothing",
         address=reverse("console:test-message", args=[topic, number]),
+        of=str(partition),
         back=reverse("console:log", args=[topic, number]),
     )
 

@@ -214,6 +214,7 @@ def _confirmation(
         verb=verb,
         keep="Leave it",
         address=reverse(f"console:settings-user-{what}", args=[name]),
+        of=name,
         back=_address(name),
         harm=harm,
     )
