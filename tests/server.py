@@ -60,6 +60,7 @@ class Served:
     logs: Path
     web: Child
     beat: Child
+    _resting: bool = False
     _tokens: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def token(self, role: str, topics: str = "*", user: str | None = None) -> str:
@@ -112,11 +113,16 @@ class Served:
 
     def rest(self) -> None:
         """Send no task any more, until it goes on."""
-        os.kill(self._beating, signal.SIGSTOP)
+        if not self._resting:
+            os.kill(self._beating, signal.SIGSTOP)
+            self._resting = True
 
     def go_on(self) -> None:
-        """Send what has come due meanwhile, once."""
-        os.kill(self._beating, signal.SIGCONT)
+        """If it rests, send what has come due meanwhile, once, and wait until a worker is seen."""
+        if self._resting:
+            os.kill(self._beating, signal.SIGCONT)
+            self._resting = False
+            self.await_ready()
 
     def await_ready(self) -> None:
         """Until every part is up; a worker's first heartbeat comes last."""
@@ -179,7 +185,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     product = item.config.stash.get(_PRODUCT, None)
     if product is not None and _asks_for_it(item):
         product.go_on()
-        product.await_ready()
 
 
 @pytest.hookimpl(trylast=True)

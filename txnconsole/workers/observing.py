@@ -45,10 +45,7 @@ def begin(task_id: str, task: Task[Any, Any], **_: object) -> None:
 
 @task_postrun.connect
 def finish(task: Task[Any, Any], state: str | None = None, **_: object) -> None:
-    """Let the names go, end the span, count the task; give the connection back, which is asked
-    whether it is alive before the next one has it."""
-    if not task.request.is_eager:  # Else it is the caller's.
-        connections.close_all()
+    """Let the names go, end the span, count the task."""
     begun: tuple[ExitStack, float] | None = getattr(task.request, _RUN, None)
     if begun is None:
         return
@@ -59,6 +56,14 @@ def finish(task: Task[Any, Any], state: str | None = None, **_: object) -> None:
     wiring.engine().figures.observe(FigureName.TASKS, monotonic() - started, f"{name}/{result}")
     if name in _SHOWN and result == "done":
         heartbeat.carried_out(name)
+
+
+@task_postrun.connect
+def give_back(task: Task[Any, Any], **_: object) -> None:
+    """Give Django's connection back to the pool, which asks it whether it is alive before it gives
+    it to the next task."""
+    if not task.request.is_eager:  # Else it is the caller's.
+        connections.close_all()
 
 
 @worker_process_shutdown.connect
