@@ -17,7 +17,7 @@ from engine.inspect.subscriptions import CursorState, CursorSummary, Subscriptio
 from engine.inspect.topics import Readers
 from engine.model.partition import PartitionState, PartitionStatus
 from txnconsole.console.health import PATIENCE
-from txnconsole.console.templatetags.console import count, duration
+from txnconsole.console.templatetags.console import count, counted, duration
 
 _PATIENCE_MS = PATIENCE / timedelta(milliseconds=1)
 
@@ -162,7 +162,7 @@ def _held(held: int | None, left: int) -> Verdict:
         return _no_news(held)
     since = f"Held back for {duration(held)}"
     if left > 0:
-        return Verdict(Reach.AT_RISK, f"{since}; {count(left)} offsets are left before that.")
+        return Verdict(Reach.AT_RISK, f"{since}; {counted(left, 'offset')} left before that.")
     return Verdict(Reach.STOPPED, f"{since}, and nothing is left before that.")
 
 

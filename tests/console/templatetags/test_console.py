@@ -12,6 +12,7 @@ from engine.model.ranges import Ranges
 from txnconsole.console.templatetags.console import (
     aborted_marks,
     count,
+    counted,
     duration,
     lag_bar,
     linked_object,
@@ -46,6 +47,11 @@ def test_durations_have_the_two_units_that_matter(milliseconds: int | None, text
 def test_counts_are_grouped_and_unknown_is_a_dash() -> None:
     assert (count(18546), count(0), count(None)) == ("18,546", "0", "\N{EN DASH}")
     assert count("") == "\N{EN DASH}"  # What a template makes of an unknown thing's attribute.
+
+
+def test_one_of_what_is_counted_is_not_several() -> None:
+    told = [counted(number, "offset") for number in (0, 1, 2, 18546)]
+    assert told == ["0 offsets", "1 offset", "2 offsets", "18,546 offsets"]
 
 
 def test_sizes_are_decimal() -> None:

@@ -130,7 +130,7 @@ def test_a_topic_is_deleted_under_its_name_and_when_nobody_holds_it(
     orders: Orders, engine: Engine, admin: Client
 ) -> None:
     here = f"/topics/{TOPIC}/delete"
-    assert "1 open transactions have messages in it" in words(admin, here)
+    assert "It has messages of 1 open transaction." in words(admin, here)
     wrong = admin.post(here, {"name": "orders", "reason": REASON})
     assert wrong.status_code == 409
     assert "The name to write is" in wrong.content.decode()

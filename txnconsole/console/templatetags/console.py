@@ -63,6 +63,11 @@ def count(value: int | Literal[""] | None) -> str:
     return _DASH if value is None or value == "" else f"{value:,}"
 
 
+def counted(value: int, noun: str) -> str:
+    """``1`` and ``"offset"`` as ``1 offset``, ``18546`` as ``18,546 offsets``."""
+    return f"{count(value)} {noun}" if value == 1 else f"{count(value)} {noun}s"
+
+
 @register.filter
 def whole(value: float) -> str:
     """``18546.4`` as ``18,546``."""

@@ -20,6 +20,7 @@ from txnconsole.console.live.job_feed import job_position
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.slices import page_of
+from txnconsole.console.templatetags.console import counted
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import starting
 from txnconsole.jobs.bulk_abort import BULK_ABORT
@@ -197,7 +198,7 @@ def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     confirmation = Confirmation(
         title=f"Cancel what is left of job {job_id}?",
         effects=[
-            f"{waiting:,} transactions wait; a step under way, up to a hundred of them, is ended.",
+            f"{counted(waiting, 'transaction')} left; a step under way ends up to a hundred still.",
             "What is aborted stays aborted.",
         ],
         verb="Cancel the rest",

@@ -20,6 +20,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.reads import region
+from txnconsole.console.templatetags.console import counted
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import transactions as operations
 
@@ -152,8 +153,11 @@ def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     if wanted:
         partition = PartitionName.parse(wanted)
         span = engine().log.span(partition, txn_id)
-        held = f"{span.messages:,} messages" if span else "Nothing of it any more: its messages"
-        effect = f"{held} in {partition} are discarded, and what they hide becomes readable."
+        held = counted(span.messages, "message") if span else "nothing any more"
+        effect = (
+            f"What it has in {partition} is discarded ({held}), and what that hides becomes"
+            " readable."
+        )
     else:
         subscription = SubscriptionName.parse(request.GET.get("subscription", ""))
         effect = f"What it holds acknowledged of {subscription} is given back for redelivery."
@@ -166,7 +170,7 @@ def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
             told = f"Its abort marker stands at offset {marker:,} of {partition}."
         else:
             messages = operations.force_abort_acks(actor, subscription, txn_id, reason)
-            told = f"{messages:,} messages of {subscription} were given back."
+            told = f"{subscription} gives {counted(messages, 'message')} out again."
         return Outcome(title=f"{txn_id} is aborted there", lines=[told])
 
     confirmation = Confirmation(

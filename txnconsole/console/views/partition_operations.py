@@ -19,6 +19,7 @@ from txnconsole.audit.chain import Actor
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.reads import region
+from txnconsole.console.templatetags.console import counted
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import partitions
 
@@ -104,7 +105,7 @@ def _recover(actor: Actor, partition: PartitionName, form: ReasonForm) -> Outcom
         title=f"{partition} is recovered",
         lines=[
             f"Stable position {status.stable_position:,}, last position {status.last_offset:,}.",
-            f"{status.ongoing_txns:,} open transactions.",
+            f"{counted(status.ongoing_txns, 'open transaction')}.",
         ],
     )
 
@@ -112,7 +113,7 @@ def _recover(actor: Actor, partition: PartitionName, form: ReasonForm) -> Outcom
 def _truncate(actor: Actor, partition: PartitionName, form: ReasonForm) -> Outcome:
     offset = form.cleaned_data["offset"]
     done = partitions.truncate(actor, partition, offset, form.cleaned_data["reason"])
-    lines = [f"{done.entries:,} entries dropped; the log goes on at offset {done.next_offset:,}."]
+    lines = [f"Entries dropped: {done.entries:,}. The log goes on at offset {done.next_offset:,}."]
     if done.reopened:
         named = ", ".join(map(str, done.reopened))
         lines.append(f"Open again until the partition is online: {named}.")
@@ -122,15 +123,13 @@ def _truncate(actor: Actor, partition: PartitionName, form: ReasonForm) -> Outco
 def _offline_effects(status: PartitionStatus) -> list[str]:
     return [
         "Producers and consumers of it get an error until it is online again.",
-        f"{status.ongoing_txns:,} open transactions stay open here; ends wait.",
+        f"What is open here stays open ({counted(status.ongoing_txns, 'transaction')}); ends wait.",
     ]
 
 
 def _online_effects(status: PartitionStatus) -> list[str]:
-    return [
-        "It serves again.",
-        f"Decisions on its {status.ongoing_txns:,} open transactions are carried out first.",
-    ]
+    found = counted(status.ongoing_txns, "open transaction")
+    return ["It serves again.", f"Decisions on its {found} are carried out first."]
 
 
 def _snapshot_effects(status: PartitionStatus) -> list[str]:

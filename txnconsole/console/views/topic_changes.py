@@ -17,6 +17,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.inputs import NUMBER
 from txnconsole.console.page import ConsoleRequest, actor_of, page
+from txnconsole.console.templatetags.console import counted
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import topics as operations
 
@@ -144,9 +145,9 @@ def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     confirmation = Confirmation(
         title=f"Delete {topic}?",
         effects=[
-            f"Its {summary.offsets:,} offsets go.",
+            f"Its log goes, with {counted(summary.offsets, 'offset')}.",
             "Its subscriptions go, with all that they have acknowledged.",
-            f"{summary.ongoing:,} open transactions have messages in it."
+            f"It has messages of {counted(summary.ongoing, 'open transaction')}."
             if summary.ongoing
             else "No open transaction has messages in it.",
             "There is no way back.",
