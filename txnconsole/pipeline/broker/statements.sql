@@ -334,7 +334,7 @@ SELECT e.* FROM (
             ON s.partition_id + 0 = %(side_id)s AND s.tc_id::bigint = m.tc_id
             AND s.sequence + 0 = m.sequence AND s.txn_messages IS NOT NULL
         WHERE i.partition_id + 0 = %(side_id)s AND i.commit_offset = m.first_offset
-        AND s.last_offset >= i.first_offset AND s.last_offset < i.last_offset
+        AND s.last_offset - i.first_offset BETWEEN 0 AND i.last_offset - i.first_offset - 1
         AND s.txn_messages > %(lower)s - m.first_offset
         AND s.txn_messages <= coalesce((
             SELECT b.txn_messages FROM broker.entry b
@@ -354,7 +354,8 @@ SELECT e.* FROM (
             ORDER BY b.last_offset LIMIT 1
         ), m.last_offset))
     ) t
-    WHERE m.partition_id = %(log_id)s AND m.kind::text = 'C' AND m.txn_messages > 0
+    -- The index of a sidecar's entries, all of them, would serve "txn_messages > 0".
+    WHERE m.partition_id = %(log_id)s AND m.kind::text = 'C' AND coalesce(m.txn_messages, 0) > 0
     AND m.last_offset >= %(lower)s AND m.first_offset < %(upper)s
     AND m.last_offset <= coalesce((
         SELECT b.last_offset FROM broker.entry b

@@ -36,7 +36,7 @@ BEGIN
             AND o.sequence = ongoing.sequence;
         SELECT * INTO marker FROM broker.entry e
             WHERE e.partition_id - 0 = home AND e.tc_id - 0 = ongoing.tc_id
-            AND e.sequence - 0 = ongoing.sequence AND e.txn_messages > 0
+            AND e.sequence - 0 = ongoing.sequence AND coalesce(e.txn_messages, 0) > 0
             AND NOT EXISTS (
                 SELECT FROM broker.txn_index i
                 WHERE i.partition_id + 0 = p_log AND i.commit_offset = e.first_offset

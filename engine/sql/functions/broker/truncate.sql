@@ -58,7 +58,7 @@ BEGIN
     cut := coalesce(cut, least(p_to, head.next_offset));
     IF settings.buffer = 'sidecar' THEN
         SELECT e.last_offset + 1 INTO next_offset FROM broker.entry e
-            WHERE e.partition_id = p_partition AND e.last_offset >= cut AND e.txn_messages > 0
+            WHERE e.partition_id = p_partition AND e.last_offset >= cut AND coalesce(e.txn_messages, 0) > 0
             ORDER BY e.last_offset DESC LIMIT 1;
         IF FOUND THEN result := 'commits'; RETURN; END IF;
     END IF;
