@@ -59,7 +59,7 @@ def test_an_orphan_is_aborted_where_it_is_open(
     assert "its coordinator does not know it" in text
     address = f"/transactions/{orphan}/force-abort?partition={orders.partition}"
     assert viewer.get(address).status_code == 403
-    assert "1 messages in" in operator.get(address).content.decode()
+    assert "is discarded (1 message)" in operator.get(address).content.decode()
     assert operator.post(address, {"reason": "x"}).status_code == 422
     assert operator.post(address, {"reason": REASON}).status_code == 200
     entry = AuditEntry.objects.filter(action="partition.force_abort").get()
