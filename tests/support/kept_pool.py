@@ -11,10 +11,12 @@ import psycopg
 from psycopg_pool import ConnectionPool
 
 from engine.postgres.connection import Connection
+from engine.postgres.prepared import forget
 
 #: Idle connections of closed pools, by where they lead and how they were made.
 _idle: dict[tuple[object, ...], list[Connection]] = defaultdict(list)
 _KEPT = 4
+_PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE starts_with(name, 'engine_')"
 
 
 def _key(conninfo: str, settings: Mapping[str, object]) -> tuple[object, ...]:
@@ -31,9 +33,12 @@ class _Kept(Connection):
             connection = idle.pop()
             try:
                 connection.execute("RESET ALL")
+                prepared = connection.execute(_PREPARED).fetchone()
             except psycopg.Error:
                 connection.close()  # a test has killed its backend
             else:
+                if prepared != (len(connection.prepared),):  # psycopg drops all after a rollback
+                    forget(connection)
                 return connection
         return super().connect(conninfo, **settings)
 
