@@ -22,11 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 
 from tests.support.eventually import eventually
-from txnconsole.console.health import PATIENCE
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
@@ -50,7 +48,7 @@ class Served:
         environment: what its programs run with; ``manage.py`` reaches the same servers with it.
         logs: a directory with one file for each program.
         web: the web server.
-        beat: sends the tasks whose time has come.
+        beat: sends the tasks whose time has come, unless it is resting.
     """
 
     url: str
@@ -60,7 +58,7 @@ class Served:
     logs: Path
     web: Child
     beat: Child
-    _resting: bool = False
+    resting: bool = False
     _tokens: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def token(self, role: str, topics: str = "*", user: str | None = None) -> str:
@@ -113,16 +111,13 @@ class Served:
 
     def rest(self) -> None:
         """Send no task any more, until it goes on."""
-        if not self._resting:
-            os.kill(self._beating, signal.SIGSTOP)
-            self._resting = True
+        os.kill(self._beating, signal.SIGSTOP)
+        self.resting = True
 
     def go_on(self) -> None:
-        """If it rests, send what has come due meanwhile, once, and wait until a worker is seen."""
-        if self._resting:
-            os.kill(self._beating, signal.SIGCONT)
-            self._resting = False
-            self.await_ready()
+        """Send what has come due meanwhile, once."""
+        os.kill(self._beating, signal.SIGCONT)
+        self.resting = False
 
     def await_ready(self) -> None:
         """Until every part is up; a worker's first heartbeat comes last."""
@@ -134,15 +129,6 @@ class Served:
     def _beating(self) -> int:
         assert self.beat.pid is not None
         return self.beat.pid
-
-    def let_patience_end(self) -> None:
-        """All open transactions have held readers back for longer than is normal."""
-        for url in self.environment["BROKER_DATABASE_URLS"].split(","):
-            with psycopg.connect(url) as broker:
-                broker.execute(
-                    "UPDATE broker.ongoing_txn SET first_append_at = first_append_at - %s",
-                    [PATIENCE],
-                )
 
     def manage(self, *arguments: str) -> str:
         """Run ``manage.py`` beside the product and return what it prints."""
@@ -183,8 +169,9 @@ def _asks_for_it(item: pytest.Item) -> bool:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """The product goes on for a test that asks it for something."""
     product = item.config.stash.get(_PRODUCT, None)
-    if product is not None and _asks_for_it(item):
+    if product is not None and product.resting and _asks_for_it(item):
         product.go_on()
+        product.await_ready()
 
 
 @pytest.hookimpl(trylast=True)

@@ -99,8 +99,6 @@ def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[s
         elsewhere = Producer(producer.server, producer.client, producer.server.topic())
         elsewhere.produce("hidden", txn_id=txn_id)
     producer.subscribe("reader")
-    # While a page is looked at, nobody's readers come to be news, who have a line more then.
-    producer.server.let_patience_end()
     return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
 
 

@@ -65,7 +65,7 @@ def count(value: int | Literal[""] | None) -> str:
 
 def counted(value: int, noun: str) -> str:
     """``1`` and ``"offset"`` as ``1 offset``, ``18546`` as ``18,546 offsets``."""
-    return f"{count(value)} {noun}" if value == 1 else f"{count(value)} {noun}s"
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
 @register.filter

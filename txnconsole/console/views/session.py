@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from txnconsole.access import sign_ins
 from txnconsole.access.addresses import sender_of
+from txnconsole.console.templatetags.console import counted
 
 
 class SignInForm(AuthenticationForm):
@@ -29,9 +30,7 @@ class SignInForm(AuthenticationForm):
         self.wait = sign_ins.begin(name, sender)
         if self.wait is not None:
             minutes = ceil(self.wait / timedelta(minutes=1))
-            raise ValidationError(
-                f"Too many attempts. Try again in {minutes} minute{'s' if minutes > 1 else ''}."
-            )
+            raise ValidationError(f"Too many attempts. Try again in {counted(minutes, 'minute')}.")
         cleaned = super().clean()
         sign_ins.succeeded(name, sender)
         return cleaned

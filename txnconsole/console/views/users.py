@@ -25,6 +25,7 @@ from txnconsole.access.users import (
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.settings_forms import NewUserForm, RolesForm
+from txnconsole.console.templatetags.console import counted
 from txnconsole.console.views.settings import settings_page
 
 PAGE_ROWS = 50
@@ -89,7 +90,7 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     effects = ["It holds at once; a page that is open is told nothing new after a minute."]
     if tokens:
         effects.append(
-            f"Its {tokens} valid token{'s' if tokens > 1 else ''} keep the roles that they have,"
+            f"Its {counted(tokens, 'valid token')} keep the roles that they have,"
             " unless they are revoked with it."
         )
 
