@@ -90,18 +90,18 @@ _BROKER: Mapping[str, str] = {
         (TABLE expected EXCEPT TABLE known) UNION ALL (TABLE known EXCEPT TABLE expected)
     """,
     "an index row has the stable offset that its marker left behind": """
-        SELECT i.partition_id, i.last_offset, i.last_stable_offset, held.first
+        WITH span AS MATERIALIZED (
+            SELECT partition_id, min(first_offset) FILTER (WHERE kind = 'D') AS first_offset,
+                coalesce(max(last_offset) FILTER (WHERE kind <> 'D'), 2^62) AS marker
+            FROM broker.entry WHERE tc_id IS NOT NULL GROUP BY partition_id, tc_id, sequence
+        )
+        SELECT i.partition_id, i.last_offset, i.last_stable_offset, min(s.first_offset) AS first
         FROM broker.txn_index i JOIN broker.partition p USING (partition_id)
-        CROSS JOIN LATERAL (
-            SELECT min(d.first_offset) AS first FROM broker.entry d
-            LEFT JOIN broker.entry m
-                ON m.partition_id = d.partition_id AND m.tc_id = d.tc_id
-                AND m.sequence = d.sequence AND m.kind <> 'D'
-            WHERE d.partition_id = i.partition_id AND d.kind = 'D' AND d.tc_id IS NOT NULL
-            AND d.first_offset < i.last_offset AND coalesce(m.last_offset, 2^62) > i.last_offset
-        ) held
+        LEFT JOIN span s ON s.partition_id = i.partition_id
+            AND s.first_offset < i.last_offset AND s.marker > i.last_offset
         WHERE p.buffer = 'marker' AND p.log_start_offset = 0
-        AND i.last_stable_offset <> coalesce(held.first, i.last_offset + 1)
+        GROUP BY i.partition_id, i.last_offset, i.last_stable_offset
+        HAVING i.last_stable_offset <> coalesce(min(s.first_offset), i.last_offset + 1)
     """,
     "what is remembered of an end is what its marker says": """
         SELECT e.* FROM broker.ended_txn e

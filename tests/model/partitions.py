@@ -231,7 +231,11 @@ class MarkerPartition:
         return self.log[offset].batch[0] if offset in self.log else min(offset, self.end)
 
     def cut(self, offset: int) -> int:
-        """Cut the log at a batch's beginning; answers how many entries went (§4.2)."""
+        """Cut the log at a batch's beginning; answers how many entries went (§4.2).
+
+        A transaction whose marker goes is open again if it has messages left. Without any it has
+        ended as before, and a repetition writes no marker.
+        """
         if offset >= self.end:
             return 0
         self.reopened = {
@@ -242,9 +246,8 @@ class MarkerPartition:
         gone = [self.log.pop(o) for o in range(offset, self.end)]
         self.end = offset
         self.index = [row for row in self.index if row.last < offset]
-        for message in gone:
-            if message.kind is not DATA:
-                self.ended.pop(message.txn_id, None)  # type: ignore[arg-type]
+        for txn_id in self.ongoing():
+            self.ended.pop(txn_id, None)
         self.dropped = {p: m for p, m in self.dropped.items() if m.batch[1] < offset}
         # A new ledger: no message id may name another message.
         self.segments = [s for s in self.segments if s.first < offset] + [Segment(offset)]

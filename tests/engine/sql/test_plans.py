@@ -87,11 +87,11 @@ _FILL_BROKER = (
         5, 1, false
     FROM broker.partition_live
     """,
-    # A day of samples, one each four seconds; filled in twice, one may be of the same moment.
+    # Hours of samples, one each four seconds; filled in twice, one may be of the same moment.
     """
     INSERT INTO broker.position_sample
     SELECT partition_id, clock_timestamp() - n * interval '4 seconds', 2, 2 + n %% 7
-    FROM broker.partition_live, generate_series(1, 20000) n
+    FROM broker.partition_live, generate_series(1, 5000) n
     ON CONFLICT DO NOTHING
     """,
     "UPDATE broker.partition_live SET next_offset = next_offset + 50001",
