@@ -90,10 +90,11 @@ class Messages(DeadLetters):
         consumer=CONSUMER,
         size=st.integers(1, 6),
         then=st.sampled_from(
-            ["nothing", "ack", "ack", "acks by halves", "up to the last", "nack", "time out", "go"]
+            ["nothing", "nack", "time out", "go", "acks by halves", *["ack", "up to the last"] * 2]
         ),
         txn_id=MAYBE_TXN,
         other=MAYBE_TXN,
+        back=st.sampled_from([False, False, False, True]),
     )
     def consume(
         self,
@@ -104,8 +105,10 @@ class Messages(DeadLetters):
         then: str,
         txn_id: TxnID | None,
         other: TxnID | None,
+        back: bool,
     ) -> None:
-        """Receive, and do with it what consumers do; another transaction may want some too."""
+        """Receive, and do with it what consumers do; another transaction may want some too, and
+        somebody want the subscription ``back`` at the beginning of it."""
         places = self.receive(name, consumer, size)
         if then == "nothing" or not places:
             return
@@ -126,6 +129,9 @@ class Messages(DeadLetters):
             self.acknowledge_places(name, mine, txn_id=txn_id, consumer=consumer)
             if other is not None:
                 self.acknowledge_places(name, places[-1:], txn_id=other, consumer=consumer)
+        if back:
+            number, offset = places[0]
+            self.seek(name, number, offset, force=False)
 
     def receive(self, name: SubscriptionName, consumer: str, size: int) -> list[Place]:
         found = self.agree(

@@ -39,11 +39,12 @@ def drawn(choose: Callable[[World], Sequence[Any]]) -> st.SearchStrategy[Any]:
 
 
 TXN = drawn(lambda machine: machine.txn_ids or UNKNOWN)
-MAYBE_TXN = st.none() | TXN
+#: For programs: in three of four of their transactions there is something to do.
+MAYBE_TXN = st.none() | drawn(lambda machine: machine.open_ids * 3 + machine.txn_ids or UNKNOWN)
 PARTITION = drawn(lambda machine: machine.partitions * 20 + PARTITIONS)
 SUBSCRIPTION = drawn(lambda machine: machine.subscriptions * 20 + SUBSCRIPTIONS)
 OWNER = st.sampled_from([None] * 6 + ["alice", "bob"])
-KIND = st.sampled_from([SubscriptionType.SHARED, *SubscriptionType])
+KIND = st.sampled_from(SubscriptionType)
 CONSUMER = st.sampled_from(["c1", "c2"])
 MAX_REDELIVERIES = st.sampled_from([None, 0, 1])
 ACTION = st.sampled_from(TxnAction)
@@ -70,6 +71,11 @@ class World(RuleBasedStateMachine):
     @property
     def txn_ids(self) -> list[TxnID]:
         return [*self.reference.coordinators.txns]
+
+    @property
+    def open_ids(self) -> list[TxnID]:
+        txns = self.reference.coordinators.txns.values()
+        return [txn.txn_id for txn in txns if txn.action is None]
 
     @property
     def partitions(self) -> list[PartitionName]:
