@@ -10,10 +10,26 @@ probe.hidden = true;
 probe.style.forcedColorAdjust = "none";
 document.body.append(probe);
 
+/** On paper charts have the colours of the light theme. All are drawn at once: what comes later is not printed. */
+export const paper = matchMedia("print");
+
+function onColours(changed) {
+  document.addEventListener("theme", changed);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  paper.addEventListener("change", changed);
+}
+
+/** What has been resolved, until the theme changes: to ask has the browser compute the page's styles anew. */
+const resolved = new Map();
+onColours(() => resolved.clear());
+
 /** A colour of the style sheet as the current theme resolves it. */
 export function colour(token) {
-  probe.style.color = `var(--${token})`;
-  return getComputedStyle(probe).color;
+  if (!resolved.has(token)) {
+    probe.style.color = `var(--${token})`;
+    resolved.set(token, getComputedStyle(probe).color);
+  }
+  return resolved.get(token);
 }
 
 export function transparent(rgb, alpha) {
@@ -76,17 +92,10 @@ export function mend(chart) {
   chart.textContent = "";
 }
 
-/** On paper charts have the colours of the light theme. All are drawn at once: what comes later is not printed. */
-export const paper = matchMedia("print");
-
 /** Calls back when the colours have changed. */
 export function onTheme(draw) {
-  document.addEventListener("theme", draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  paper.addEventListener("change", () => {
-    draw();
-    all(".main-svg").forEach(fit);
-  });
+  onColours(draw);
+  paper.addEventListener("change", () => all(".main-svg").forEach(fit));
 }
 
 /** A chart is as wide as the screen's page is: the paper's style sheet draws it to its measure. */

@@ -1,5 +1,6 @@
 // The two charts of the log page. The server gives traces and axes; data comes from the log and
-// colours from the style sheet. Drawn at most once a frame, only in sight, one chart a task.
+// colours from the style sheet. Drawn at most once a frame, only in sight, each in a task of its own, and on a
+// slow machine less often.
 
 import { colour, CONFIG, dressed, fail, font, inkBars, note, onTheme, paper, positionTraces, shownTime, zone } from "../chart.js";
 import { all, h, one, setText } from "../dom.js";
@@ -7,9 +8,10 @@ import { count } from "../format.js";
 import { ENDED, FIRST, LAST, STATE } from "./model.js";
 
 const MAX_SPANS = 11;
-const SLOW_DRAW_MS = 100;
+/** How often they are drawn: so often that a twentieth of the time goes into it. */
 const EVERY_MS = 1000;
 const EVERY_MS_SLOW = 5000;
+const SHARE = 1 / 20;
 const YOUNG_MS = 30_000;
 /** With fewer offsets than these each has its own mark on the axis; with fewer rows they are no wider. */
 const FEW = 5;
@@ -100,7 +102,6 @@ export class Charts {
   #drawing = false;
   #next = 0;
   #later = 0;
-  #slow = 0;
   #revision = 0;
 
   constructor(log) {
@@ -135,14 +136,12 @@ export class Charts {
     if (!this.#figures || (waits && !paper.matches)) return;
     this.#drawing = true;
     const started = performance.now();
-    const drawn = this.#react(this.positions, this.#figures.positions, positionsFigure);
-    if (!paper.matches) {
-      await drawn;
-      await new Promise((resolve) => setTimeout(resolve, 0));
+    let took = 0;
+    for (const [element, figure, fill] of [[this.positions, this.#figures.positions, positionsFigure], [this.spans, this.#figures.spans, spansFigure]]) {
+      if (!paper.matches) await new Promise((resolve) => setTimeout(resolve, 0));
+      took += this.#react(element, figure, fill);
     }
-    await this.#react(this.spans, this.#figures.spans, spansFigure);
-    this.#slow = performance.now() - started > 2 * SLOW_DRAW_MS ? this.#slow + 1 : 0;
-    this.#next = started + (this.#slow >= 2 ? EVERY_MS_SLOW : EVERY_MS) - 100;
+    this.#next = started + Math.min(Math.max(EVERY_MS, took / SHARE), EVERY_MS_SLOW) - 100;
     this.#drawing = false;
     this.#describe();
   }
@@ -156,11 +155,14 @@ export class Charts {
     }, pause);
   }
 
-  async #react(element, figure, fill) {
+  /** Draws one of them, before it returns; answers how many milliseconds that took. */
+  #react(element, figure, fill) {
+    const started = performance.now();
     const layout = fill(figure, this.log);
     layout.datarevision = this.#revision += 1;
-    await Plotly.react(element, figure.data, layout, CONFIG);
+    Plotly.react(element, figure.data, layout, CONFIG);
     element.removeAttribute("aria-busy");
+    return performance.now() - started;
   }
 
   #describe() {

@@ -281,6 +281,21 @@ def test_the_charts_are_drawn_and_described(watched: Watched, producer: Producer
     expect(spans.locator("th, td")).to_have_text([hanging, "Open", "0", "0"])
 
 
+def test_the_charts_have_the_colours_of_the_theme_also_when_it_changes(
+    watched: Watched, producer: Producer
+) -> None:
+    producer.produce("a")
+    page = watched.page
+    page.emulate_media(color_scheme="light")
+    page = open_log(watched, producer)
+    label = page.locator("#positions .annotation-text", has_text="Last position")
+    expect(label).to_be_visible(timeout=PATIENCE)
+    ink = "getComputedStyle(document.body).color"
+    for scheme in ("light", "dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        expect(label).to_have_css("fill", page.evaluate(ink))
+
+
 def test_updates_pause_and_resume(watched: Watched, producer: Producer) -> None:
     page = open_log(watched, producer)
     page.keyboard.press("r")
