@@ -15,7 +15,7 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.browser.conftest import Producer, Watched, signed_in
+from tests.console.browser.conftest import Producer, Watched, hold, signed_in
 from tests.console.browser.pages import DOCUMENT, PAGES, PAGES_OF_JOBS, PageRow
 from tests.server import Served
 
@@ -184,6 +184,25 @@ def test_pages_keep_their_budgets_and_are_accessible_in_the_light_and_in_the_dar
         found += [f"in the dark: {each}" for each in dark]
         wrong[row.name] = found + complaints(watched, row)
     assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_typefaces_that_come_late_move_nothing_on_the_page(
+    watched: Watched, addresses: dict[str, str]
+) -> None:
+    page = watched.page
+    held = hold(page, "**/*.woff2")
+    page.goto("/subscriptions", wait_until="commit")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    expect(page.locator("main td").first).to_be_visible()
+    page.wait_for_function("[...document.fonts].every(({ status }) => status !== 'unloaded')")
+    assert len(held) >= 2
+    for route in held:
+        route.continue_()
+    page.wait_for_load_state("load")
+    page.evaluate("document.fonts.ready")
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))")
+    moved: list[str] = page.evaluate("window.moved")
+    assert [each for each in moved if not each.startswith("who ")] == []  # "Connecting" is longer.
 
 
 @pytest.mark.parametrize("options", [{"viewport": {"width": 320, "height": 700}}])
