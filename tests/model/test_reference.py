@@ -67,6 +67,18 @@ def test_a_transaction_whose_marker_was_cut_gets_its_outcome_back_and_stays_fenc
     assert partition.visible() == [0]
 
 
+def test_a_transaction_that_was_cut_whole_stays_ended_and_gets_no_second_marker() -> None:
+    partition = MarkerPartition(segment_max=99)
+    partition.append(["gone"], ONE)
+    partition.finish(ONE, ABORT)
+    partition.cut(0)
+    assert partition.finish(ONE, ABORT)
+    assert not partition.finish(ONE, COMMIT)
+    with pytest.raises(InvalidTxnStatus):
+        partition.append(["late"], ONE)
+    assert partition.log == {}
+
+
 def test_sequence_ids_count_within_a_transaction_or_outside_of_all() -> None:
     partition = MarkerPartition(segment_max=99)
     assert partition.append(["a"], None, "p", 5) == (0, 0, False)

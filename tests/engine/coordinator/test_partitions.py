@@ -170,6 +170,25 @@ def test_what_a_truncation_opens_again_beside_it_has_its_outcome_when_a_partitio
     assert fetched(engine) == ["a"]
 
 
+def test_an_end_that_comes_after_a_truncation_has_cut_the_whole_transaction_writes_no_marker(
+    engine: Engine,
+) -> None:
+    """Its coordinator may not know yet that it had ended here: coming online does not tell it."""
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    offline(engine)
+    engine.coordinator.end(txn, TxnAction.ABORT)
+    assert engine.partitions.bring_online(P0) == (txn,)
+    assert truncate(engine, 0).reopened == ()
+    engine.partitions.bring_online(P0)
+    engine.finalizer.finalize(txn.tc_id)
+    assert engine.coordinator.get(txn).status is TxnStatus.ABORTED
+    with pytest.raises(InvalidTxnStatus):
+        engine.log.append(P0, batch("late"), txn_id=txn)
+    assert kinds(engine) == []
+
+
 def test_truncation_is_refused_while_the_partition_is_online(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("a"))
