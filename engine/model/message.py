@@ -20,7 +20,8 @@ from engine.model.txn_id import TxnID
 #: Offsets are stored as signed 64-bit integers.
 MAX_OFFSET = 2**63 - 1
 
-_MESSAGE_ID = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,6}):(\d{1,6})", re.ASCII)
+# A transaction in a sidecar-buffered partition is one batch, of any length.
+_MESSAGE_ID = re.compile(r"(\d{1,19}):(\d{1,19}):(\d{1,6}):(\d{1,19})", re.ASCII)
 
 
 class Isolation(StrEnum):

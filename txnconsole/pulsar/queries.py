@@ -31,4 +31,4 @@ class WithMetadata(_PulsarQuery):
 
 
 class OfBatch(_PulsarQuery):
-    batch_index: Annotated[int, msgspec.Meta(ge=0, le=10**6)] | None = None
+    batch_index: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None

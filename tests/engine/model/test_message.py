@@ -14,6 +14,11 @@ def test_a_message_id_reads_back_and_tells_its_offset() -> None:
     assert (str(found), found.offset) == ("7:40:1:3", 43)
 
 
+def test_an_id_names_a_message_far_inside_a_transaction() -> None:
+    """A sidecar's transaction is one batch, of as many messages as it has."""
+    assert MessageID.parse("7:40:1:1048576").offset == 1_048_616
+
+
 @pytest.mark.parametrize("text", ["", "1:2:3", "1:2:3:4:5", "1:2:3:x", "-1:2:3:4", "1:2:3:4 "])
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
