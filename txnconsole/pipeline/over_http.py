@@ -20,7 +20,7 @@ from txnconsole.pipeline.messages import to_arrow
 from txnconsole.pipeline.offsets import OffsetRange, Place, Position, is_pattern
 from txnconsole.pipeline.options import Connection
 
-_FETCH_MESSAGES = 500
+_FETCH_MESSAGES = 2000
 _OFFSETS_PER_TASK = 50_000
 
 
