@@ -69,8 +69,9 @@ ORDER BY log_id LIMIT %(limit)s
 -- list_txns --
 -- Looks at scan_limit headers from the cursor on, in one index, and then filters them, so that the
 -- cost of a page is bounded whatever the filter. The order chooses one of the three scans; the
--- planner drops the other two. The last header looked at is returned even when it does not match,
--- to go on from.
+-- planner drops the other two, and the filters that are not asked for. The last header looked at is
+-- returned even when it does not match, to go on from. OFFSET 0 keeps the looks at participants
+-- look-ups, one for each header: the planner could read all of a topic's instead.
 WITH looked_at AS MATERIALIZED (
     (SELECT t AS header, opened_at AS at FROM coordinator.transaction t
         WHERE %(order)s::text = 'newest'
@@ -102,10 +103,26 @@ WITH looked_at AS MATERIALIZED (
 ), judged AS (
     SELECT header, at, row_number() OVER () AS place, coordinator.matches(
         header, %(statuses)s::text[]::coordinator.txn_status[], %(tc_id)s::integer, %(owner)s,
-        %(client)s, %(topic)s, %(subscription)s, %(min_age_ms)s::bigint, %(overdue)s,
-        %(timed_out)s, %(pending_acks)s,
+        %(client)s, %(min_age_ms)s::bigint, %(overdue)s, %(timed_out)s,
         %(opened_after)s::timestamptz, %(opened_before)s::timestamptz
-    ) AS matches
+    ) AND (NOT %(pending_acks)s::boolean OR EXISTS (
+        SELECT FROM coordinator.txn_subscription p
+        WHERE p.tc_id = (header).tc_id AND p.sequence = (header).sequence AND p.state = 'pending'
+        OFFSET 0
+    )) AND (%(topic)s::text IS NULL OR EXISTS (
+        SELECT FROM coordinator.txn_partition p
+        WHERE p.tc_id = (header).tc_id AND p.sequence = (header).sequence AND p.topic = %(topic)s
+        OFFSET 0
+    ) OR EXISTS (
+        SELECT FROM coordinator.txn_subscription p
+        WHERE p.tc_id = (header).tc_id AND p.sequence = (header).sequence AND p.topic = %(topic)s
+        OFFSET 0
+    )) AND (%(subscription)s::text IS NULL OR EXISTS (
+        SELECT FROM coordinator.txn_subscription p
+        WHERE p.tc_id = (header).tc_id AND p.sequence = (header).sequence
+        AND %(subscription)s IN (p.subscription, p.topic || '/' || p.subscription)
+        OFFSET 0
+    )) AS matches
     FROM looked_at
 )
 SELECT (header).*, at, clock_timestamp() AS now, matches, place = %(scan_limit)s AS is_last_scanned

@@ -733,6 +733,7 @@ def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(
         (TransactionFilter(timed_out=True), 2 * 210),
         (TransactionFilter(pending_acks=True), 3 * 210),
         (TransactionFilter(owner="o3", subscription="s"), 210),
+        (TransactionFilter(topic="public/default/orders"), 210),
     ]
     for statement in _STATISTICS[known]:
         sql(unvacuumed, statement)
@@ -747,6 +748,28 @@ def test_a_page_of_a_list_reads_no_more_than_it_may_look_at(
             assert after[0] == before[0], (order, filter)
             allowed = 210 if order is TransactionOrder.OVERDUE else rows
             assert after[1] - before[1] <= allowed, (order, filter)
+
+
+def test_a_list_judges_headers_without_a_call_and_looks_their_participants_up(
+    unvacuumed: Database,
+) -> None:
+    """A call of a function for each of 5000 headers took a quarter of a second; reading a topic's
+    participants at once costs as much as its history."""
+    sql(unvacuumed, _FILL_COORDINATOR)
+    sql(unvacuumed, "ANALYZE coordinator.transaction")
+    asked = TransactionFilter(
+        topic="public/default/orders", subscription="s", pending_acks=True, min_age_ms=1, tc_id=1
+    )
+    with connected(unvacuumed) as session:
+        for order in TransactionOrder:
+            for scan in listing._scans(asked, order, 50, None):
+                explained = session._connection.execute(
+                    "EXPLAIN (VERBOSE) " + session._queries["list_txns"], scan, prepare=False
+                )
+                plan = "\n".join(row[0] for row in explained)
+                assert "judged" in plan
+                assert "matches(" not in plan
+                assert "hashed" not in plan
 
 
 def test_retention_asks_what_subscriptions_hold_once_however_many_segments_there_are(
