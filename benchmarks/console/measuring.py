@@ -25,6 +25,8 @@ _PLOTS = "plotly"
 _ASKED = {
     "transactions, aborted": "/transactions?q=state:aborted",
     "transactions, by owner": "/transactions?q=owner:owner-7",
+    "transactions, by topic": "/transactions?q=topic:{topic}",
+    "transactions, none found": "/transactions?q=topic:public/default/none+age:>1h",
     "search for a name": "/search?q=t-09",
 }
 _ASSET = re.compile(r'(?:src|href)="/static/([^"#]+)')
