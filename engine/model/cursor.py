@@ -145,8 +145,8 @@ def replay(steps: Iterable[AckStep], mark_delete: int) -> tuple[PendingAck, ...]
 
 def _refuse_held_by_others(acks: Iterable[PendingAck], txn_id: TxnID, wanted: Ranges) -> None:
     for ack in acks:
-        if ack.txn_id != txn_id:
-            _refuse(wanted & ack.ranges, f"is held by transaction {ack.txn_id}", ack.txn_id)
+        if ack.txn_id != txn_id and (common := wanted & ack.ranges):
+            _refuse(common, f"is held by transaction {ack.txn_id}", ack.txn_id)
 
 
 def _refuse(conflicts: Ranges, why: str, holder: TxnID | None = None) -> None:

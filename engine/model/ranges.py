@@ -106,7 +106,9 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         return Ranges((*self.runs[:start], *merged, *self.runs[end:]))
 
     def __and__(self, other: Ranges) -> Ranges:
-        if self._is_apart(other):
+        mine, others = self.runs, other.runs
+        # Apart, as most are. Not a function of its own: few calls are made as often.
+        if not mine or not others or mine[-1][1] <= others[0][0] or others[-1][1] <= mine[0][0]:
             return NOTHING
         common: list[Run] = []
         left, left_end = self._near(other)
@@ -124,7 +126,7 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
 
     def __sub__(self, other: Ranges) -> Ranges:
         mine, others = self.runs, other.runs
-        # As _is_apart, written out: most sets are, and few calls are made as often.
+        # As above.
         if not mine or not others or mine[-1][1] <= others[0][0] or others[-1][1] <= mine[0][0]:
             return self
         if len(mine) == len(others) == 1:
@@ -159,11 +161,6 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
             return 0, count
         start = bisect_left(self.runs, other.runs[0][0], key=_upper)
         return start, bisect_right(self.runs, other.runs[-1][1], start, key=_lower)
-
-    def _is_apart(self, other: Ranges) -> bool:
-        """Whether one of the sets is empty or ends before the other begins."""
-        mine, others = self.runs, other.runs
-        return not mine or not others or mine[-1][1] <= others[0][0] or others[-1][1] <= mine[0][0]
 
     @property
     def first(self) -> int | None:

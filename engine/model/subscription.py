@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
 from engine.model.topic_name import SubscriptionName, TopicName
@@ -80,9 +82,9 @@ class Subscription:
     settings: SubscriptionSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingAck:
-    """A transaction's undecided acknowledgements in one partition."""
+class PendingAck(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A transaction's undecided acknowledgements in one partition. A struct, because a call makes
+    one for each transaction that holds something there."""
 
     txn_id: TxnID
     ack_type: AckType

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -296,7 +296,7 @@ def _released(state: State, claim: _Claim, before: Dispatch | None) -> Change | 
         return None
     freed = own.ranges - Ranges.union(ack.ranges for ack in calls.values())
     left = tuple(
-        replace(ack, ranges=ack.ranges - freed)
+        msgspec.structs.replace(ack, ranges=ack.ranges - freed)
         if (ack.txn_id, ack.ack_type) == (claim.txn_id, claim.ack_type)
         else ack
         for ack in state.pending

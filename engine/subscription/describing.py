@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from engine.log.brokers import Location
@@ -43,12 +44,15 @@ def describe_on(
             recover(Location(database, row.partition_id), partition)
         except PartitionUnavailable as error:
             faults[row.number] = error
-    cursors, pending = database.snapshot(("cursors", key), ("all_pending_acks", key))
+    cursors, held = database.snapshot(("cursors", key), ("all_pending_acks", key))
+    pending: dict[int, list[Row]] = defaultdict(list)
+    for ack in held:
+        pending[ack.partition_id].append(ack)
     with database.session() as session:
         return [
             _cursor_status(
                 row,
-                [ack for ack in pending if ack.partition_id == row.partition_id],
+                pending[row.partition_id],
                 backlog.count(session, row.partition_id, _unread(row)),
             )
             for row in cursors

@@ -17,7 +17,7 @@ from engine.log.rows import txn_of
 from engine.model.cursor import Cursor, held
 from engine.model.dispatch import Dispatch, decode, encode
 from engine.model.errors import InvalidTxnStatus
-from engine.model.ranges import NOTHING, Ranges
+from engine.model.ranges import NOTHING, Ranges, Run
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
@@ -336,14 +336,26 @@ def _acked(row: ReadRow) -> Ranges:
     return Ranges(tuple(zip(row.acked_lowers or (), row.acked_uppers, strict=True)))
 
 
-def _state(row: ReadRow) -> State:
-    pending = zip(
-        row.pending_tcs or (),
-        row.pending_sequences or (),
-        row.pending_types or (),
-        row.pending_ranges or (),
-        strict=True,
+def _pending(row: ReadRow) -> tuple[PendingAck, ...]:
+    """What transactions hold, of a row that has an element for each of its ranges."""
+    held: dict[tuple[int, int, bool], list[Run]] = {}
+    columns = (
+        *(row.pending_tcs or (), row.pending_sequences or (), row.pending_cumulative or ()),
+        *(row.pending_lowers or (), row.pending_uppers or ()),
     )
+    for tc_id, sequence, cumulative, lower, upper in zip(*columns, strict=True):
+        held.setdefault((tc_id, sequence, cumulative), []).append((lower, upper))
+    return tuple(
+        PendingAck(
+            txn_id=TxnID(tc_id, sequence),
+            ack_type=AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL,
+            ranges=Ranges(tuple(runs)),
+        )
+        for (tc_id, sequence, cumulative), runs in held.items()
+    )
+
+
+def _state(row: ReadRow) -> State:
     tentative = zip(
         row.tentative_tcs or (),
         row.tentative_sequences or (),
@@ -362,10 +374,7 @@ def _state(row: ReadRow) -> State:
         open_ledger=row.open_ledger,
         open_since=row.open_since,
         cursor=Cursor(mark_delete=row.mark_delete, acked=_acked(row)),
-        pending=tuple(
-            PendingAck(txn_id=TxnID(tc_id, sequence), ack_type=AckType(kind), ranges=ranges)
-            for tc_id, sequence, kind, ranges in pending
-        ),
+        pending=_pending(row),
         tentative=tuple(
             TentativeAck(txn_id=TxnID(tc_id, sequence), call_id=call_id, ranges=ranges)
             for tc_id, sequence, call_id, ranges in tentative

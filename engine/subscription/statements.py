@@ -48,8 +48,9 @@ class ReadRow(NamedTuple):
     state: bytes | None
     pending_tcs: Sequence[int] | None
     pending_sequences: Sequence[int] | None
-    pending_types: Sequence[str] | None
-    pending_ranges: Sequence[Ranges] | None
+    pending_cumulative: Sequence[bool] | None
+    pending_lowers: Sequence[int] | None
+    pending_uppers: Sequence[int] | None
     tentative_tcs: Sequence[int] | None
     tentative_sequences: Sequence[int] | None
     tentative_calls: Sequence[int] | None
@@ -98,7 +99,7 @@ _READ: list[Type[Any]] = [
     *(INT8, INT8, INT8),
     *(INT8, INT8, INT8MULTIRANGE, _INT8S, _INT8S, INT8MULTIRANGE),
     *(INT8, BYTEA),
-    *(_INT4S, _INT8S, _TEXTS, _RANGES),
+    *(_INT4S, _INT8S, array_of(BOOL), _INT8S, _INT8S),
     *(_INT4S, _INT8S, _INT8S, _RANGES),
     *(INT8, INT8, *WINDOW),
 ]

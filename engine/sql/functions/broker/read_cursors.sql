@@ -9,6 +9,7 @@
 -- offsets more, as long as they are of few entries and all of it has few bytes, for the calls that
 -- come after this one.
 -- A long acked is null, and told as its bounds: an array of numbers is made in a fraction of the time.
+-- So is what transactions hold, an element for each of their ranges, however many there are.
 DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint);
 DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint, bigint);
 CREATE OR REPLACE FUNCTION broker.read_cursors(
@@ -24,8 +25,8 @@ CREATE OR REPLACE FUNCTION broker.read_cursors(
     cursor_version bigint, mark_delete bigint, acked int8multirange, acked_lowers bigint[],
     acked_uppers bigint[], dead int8multirange,
     dispatch_version bigint, state bytea,
-    pending_tcs integer[], pending_sequences bigint[], pending_types text[],
-    pending_ranges int8multirange[],
+    pending_tcs integer[], pending_sequences bigint[], pending_cumulative boolean[],
+    pending_lowers bigint[], pending_uppers bigint[],
     tentative_tcs integer[], tentative_sequences bigint[], tentative_calls bigint[],
     tentative_ranges int8multirange[],
     window_from bigint, window_upper bigint,
@@ -70,13 +71,15 @@ BEGIN
         END IF;
         -- Both from one snapshot: a claim that is seen without the call on which it hangs, because that
         -- has been given back between two statements, would be taken for a sure one.
-        SELECT a.tcs, a.sequences, a.types, a.ranges, t.tcs, t.sequences, t.calls, t.ranges
-        INTO pending_tcs, pending_sequences, pending_types, pending_ranges,
+        SELECT a.tcs, a.sequences, a.cumulative, a.lowers, a.uppers,
+            t.tcs, t.sequences, t.calls, t.ranges
+        INTO pending_tcs, pending_sequences, pending_cumulative, pending_lowers, pending_uppers,
             tentative_tcs, tentative_sequences, tentative_calls, tentative_ranges
         FROM (
             SELECT array_agg(a.tc_id) AS tcs, array_agg(a.sequence) AS sequences,
-                array_agg(a.ack_type) AS types, array_agg(a.ranges) AS ranges
-            FROM broker.pending_ack a
+                array_agg(a.ack_type = 'CUMULATIVE') AS cumulative,
+                array_agg(lower(r)) AS lowers, array_agg(upper(r)) AS uppers
+            FROM broker.pending_ack a, unnest(a.ranges) AS r
             WHERE a.subscription_id = p_subscription AND a.partition_id = p_partitions[i]
         ) a, LATERAL (
             SELECT array_agg(t.tc_id) AS tcs, array_agg(t.sequence) AS sequences,
