@@ -8,7 +8,7 @@ this process has just stored the state itself (engine.subscription.memory).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -336,32 +336,23 @@ def _acked(row: ReadRow) -> Ranges:
     return Ranges(tuple(zip(row.acked_lowers or (), row.acked_uppers, strict=True)))
 
 
-def _pending(row: ReadRow) -> tuple[PendingAck, ...]:
-    """What transactions hold, of a row that has an element for each of its ranges."""
-    held: dict[tuple[int, int, bool], list[Run]] = {}
-    columns = (
-        *(row.pending_tcs or (), row.pending_sequences or (), row.pending_cumulative or ()),
-        *(row.pending_lowers or (), row.pending_uppers or ()),
-    )
-    for tc_id, sequence, cumulative, lower, upper in zip(*columns, strict=True):
-        held.setdefault((tc_id, sequence, cumulative), []).append((lower, upper))
-    return tuple(
-        PendingAck(
-            txn_id=TxnID(tc_id, sequence),
-            ack_type=AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL,
-            ranges=Ranges(tuple(runs)),
-        )
-        for (tc_id, sequence, cumulative), runs in held.items()
-    )
+def _by_holder(*columns: Sequence[Any] | None) -> Iterator[tuple[int, int, Any, Ranges]]:
+    """Columns that have an element for each range: the holder's id and something else of it, which
+    are answered with all of its ranges, and the bounds."""
+    found: dict[tuple[int, int, Any], list[Run]] = {}
+    for tc_id, sequence, other, lower, upper in zip(*(each or () for each in columns), strict=True):
+        found.setdefault((tc_id, sequence, other), []).append((lower, upper))
+    return ((*holder, Ranges(tuple(runs))) for holder, runs in found.items())
 
 
 def _state(row: ReadRow) -> State:
-    tentative = zip(
-        row.tentative_tcs or (),
-        row.tentative_sequences or (),
-        row.tentative_calls or (),
-        row.tentative_ranges or (),
-        strict=True,
+    pending = _by_holder(
+        *(row.pending_tcs, row.pending_sequences, row.pending_cumulative),
+        *(row.pending_lowers, row.pending_uppers),
+    )
+    tentative = _by_holder(
+        *(row.tentative_tcs, row.tentative_sequences, row.tentative_calls),
+        *(row.tentative_lowers, row.tentative_uppers),
     )
     return State(
         partition_id=row.partition_id,
@@ -374,7 +365,14 @@ def _state(row: ReadRow) -> State:
         open_ledger=row.open_ledger,
         open_since=row.open_since,
         cursor=Cursor(mark_delete=row.mark_delete, acked=_acked(row)),
-        pending=_pending(row),
+        pending=tuple(
+            PendingAck(
+                txn_id=TxnID(tc_id, sequence),
+                ack_type=AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL,
+                ranges=ranges,
+            )
+            for tc_id, sequence, cumulative, ranges in pending
+        ),
         tentative=tuple(
             TentativeAck(txn_id=TxnID(tc_id, sequence), call_id=call_id, ranges=ranges)
             for tc_id, sequence, call_id, ranges in tentative

@@ -54,7 +54,8 @@ class ReadRow(NamedTuple):
     tentative_tcs: Sequence[int] | None
     tentative_sequences: Sequence[int] | None
     tentative_calls: Sequence[int] | None
-    tentative_ranges: Sequence[Ranges] | None
+    tentative_lowers: Sequence[int] | None
+    tentative_uppers: Sequence[int] | None
     window_from: int
     window_upper: int
     kinds: Sequence[str] | None
@@ -100,7 +101,7 @@ _READ: list[Type[Any]] = [
     *(INT8, INT8, INT8MULTIRANGE, _INT8S, _INT8S, INT8MULTIRANGE),
     *(INT8, BYTEA),
     *(_INT4S, _INT8S, array_of(BOOL), _INT8S, _INT8S),
-    *(_INT4S, _INT8S, _INT8S, _RANGES),
+    *(_INT4S, _INT8S, _INT8S, _INT8S, _INT8S),
     *(INT8, INT8, *WINDOW),
 ]
 READ = Prepared(

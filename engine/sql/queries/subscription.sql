@@ -140,9 +140,10 @@ SELECT
     partition_id, number, buffer, online, stable_position, now_ms, log_start_offset, open_ledger,
     open_since, cursor_version, mark_delete, acked, acked_lowers, acked_uppers, dead,
     dispatch_version, state, pending_tcs, pending_sequences, pending_cumulative, pending_lowers,
-    pending_uppers, tentative_tcs, tentative_sequences, tentative_calls, tentative_ranges,
-    window_from, window_upper, kinds::"char"[], first_offsets, last_offsets, ledger_ids, tcs, sequences, sequence_ids, publish_times, producer_names, bodies,
-    aborted_tcs, aborted_sequences, aborted_firsts, aborted_lasts
+    pending_uppers, tentative_tcs, tentative_sequences, tentative_calls, tentative_lowers,
+    tentative_uppers, window_from, window_upper, kinds::"char"[], first_offsets, last_offsets,
+    ledger_ids, tcs, sequences, sequence_ids, publish_times, producer_names, bodies, aborted_tcs,
+    aborted_sequences, aborted_firsts, aborted_lasts
 FROM broker.read_cursors(
     %(subscription_id)s::bigint, %(partition_ids)s::bigint[], %(lock)s::boolean, %(room)s::bigint,
     %(ahead)s::bigint, %(max_bytes)s::bigint
@@ -304,7 +305,8 @@ SELECT o.subscription_id, o.ended_tcs, o.ended_sequences, o.ended_aborted, o.end
     r.open_ledger, r.open_since, r.cursor_version, r.mark_delete, r.acked, r.acked_lowers,
     r.acked_uppers, r.dead, r.dispatch_version, r.state, r.pending_tcs, r.pending_sequences,
     r.pending_cumulative, r.pending_lowers, r.pending_uppers, r.tentative_tcs,
-    r.tentative_sequences, r.tentative_calls, r.tentative_ranges, r.window_from, r.window_upper, r.kinds::"char"[], r.first_offsets,
+    r.tentative_sequences, r.tentative_calls, r.tentative_lowers, r.tentative_uppers,
+    r.window_from, r.window_upper, r.kinds::"char"[], r.first_offsets,
     r.last_offsets, r.ledger_ids, r.tcs, r.sequences, r.sequence_ids, r.publish_times,
     r.producer_names, r.bodies, r.aborted_tcs, r.aborted_sequences, r.aborted_firsts, r.aborted_lasts
 FROM broker.open_ack_ends(%(topic_id)s, %(name)s, %(tc_ids)s, %(sequences)s, %(lock)s) o

@@ -9,7 +9,7 @@
 -- offsets more, as long as they are of few entries and all of it has few bytes, for the calls that
 -- come after this one.
 -- A long acked is null, and told as its bounds: an array of numbers is made in a fraction of the time.
--- So is what transactions hold, an element for each of their ranges, however many there are.
+-- So is what transactions hold and what calls claim, an element for each of their ranges.
 DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint);
 DROP FUNCTION IF EXISTS broker.read_cursors(bigint, bigint[], boolean, bigint, bigint, bigint);
 CREATE OR REPLACE FUNCTION broker.read_cursors(
@@ -28,7 +28,7 @@ CREATE OR REPLACE FUNCTION broker.read_cursors(
     pending_tcs integer[], pending_sequences bigint[], pending_cumulative boolean[],
     pending_lowers bigint[], pending_uppers bigint[],
     tentative_tcs integer[], tentative_sequences bigint[], tentative_calls bigint[],
-    tentative_ranges int8multirange[],
+    tentative_lowers bigint[], tentative_uppers bigint[],
     window_from bigint, window_upper bigint,
     kinds text[], first_offsets bigint[], last_offsets bigint[], ledger_ids bigint[],
     tcs integer[], sequences bigint[], sequence_ids bigint[], publish_times timestamptz[],
@@ -72,9 +72,9 @@ BEGIN
         -- Both from one snapshot: a claim that is seen without the call on which it hangs, because that
         -- has been given back between two statements, would be taken for a sure one.
         SELECT a.tcs, a.sequences, a.cumulative, a.lowers, a.uppers,
-            t.tcs, t.sequences, t.calls, t.ranges
+            t.tcs, t.sequences, t.calls, t.lowers, t.uppers
         INTO pending_tcs, pending_sequences, pending_cumulative, pending_lowers, pending_uppers,
-            tentative_tcs, tentative_sequences, tentative_calls, tentative_ranges
+            tentative_tcs, tentative_sequences, tentative_calls, tentative_lowers, tentative_uppers
         FROM (
             SELECT array_agg(a.tc_id) AS tcs, array_agg(a.sequence) AS sequences,
                 array_agg(a.ack_type = 'CUMULATIVE') AS cumulative,
@@ -83,8 +83,9 @@ BEGIN
             WHERE a.subscription_id = p_subscription AND a.partition_id = p_partitions[i]
         ) a, LATERAL (
             SELECT array_agg(t.tc_id) AS tcs, array_agg(t.sequence) AS sequences,
-                array_agg(t.call_id) AS calls, array_agg(t.ranges) AS ranges
-            FROM broker.tentative_ack t
+                array_agg(t.call_id) AS calls, array_agg(lower(r)) AS lowers,
+                array_agg(upper(r)) AS uppers
+            FROM broker.tentative_ack t, unnest(t.ranges) AS r
             WHERE a.tcs IS NOT NULL
             AND t.subscription_id = p_subscription AND t.partition_id = p_partitions[i]
         ) t;
