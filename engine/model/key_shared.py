@@ -9,8 +9,9 @@ its own slots.
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 
 from engine.model.dispatch import Slot
@@ -31,11 +32,17 @@ def slot_of(key: str | None, offset: int) -> int:
 @lru_cache(maxsize=64)
 def assignment(consumers: frozenset[str]) -> tuple[str, ...]:
     """The consumer of each slot among those that are present: the one with the highest weight."""
-    return tuple(max(consumers, key=partial(_weight, slot)) for slot in range(SLOTS))
+    names = sorted(consumers)
+    by_slot = zip(*map(_weights, names), strict=True)
+    return tuple(names[weights.index(max(weights))] for weights in by_slot)
 
 
-def _weight(slot: int, consumer: str) -> bytes:
-    return blake2b(consumer.encode(), digest_size=8, salt=slot.to_bytes(2)).digest()
+@lru_cache(maxsize=1024)
+def _weights(consumer: str) -> array[int]:
+    """A consumer's weight for each slot."""
+    name = consumer.encode()
+    digests = (blake2b(name, digest_size=8, salt=slot.to_bytes(2)) for slot in range(SLOTS))
+    return array("Q", (int.from_bytes(each.digest()) for each in digests))
 
 
 def owner(
@@ -43,6 +50,6 @@ def owner(
 ) -> str:
     """The consumer that may take a slot's messages now."""
     known = slots.get(slot)
-    if known is not None and known.consumer and known.ranges & outstanding:
+    if known is not None and known.consumer and not known.ranges.isdisjoint(outstanding):
         return known.consumer
     return assigned[slot]

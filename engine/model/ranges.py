@@ -110,19 +110,33 @@ class Ranges(msgspec.Struct, frozen=True, array_like=True):
         # Apart, as most are. Not a function of its own: few calls are made as often.
         if not mine or not others or mine[-1][1] <= others[0][0] or others[-1][1] <= mine[0][0]:
             return NOTHING
+        if len(mine) > len(others):
+            return other & self
         common: list[Run] = []
-        left, left_end = self._near(other)
-        right, right_end = other._near(self)
-        while left < left_end and right < right_end:
-            lower = max(self.runs[left][0], other.runs[right][0])
-            upper = min(self.runs[left][1], other.runs[right][1])
-            if lower < upper:
-                common.append((lower, upper))
-            if self.runs[left][1] < other.runs[right][1]:
-                left += 1
-            else:
-                right += 1
+        start, end = self._near(other)
+        position, last = other._near(self)
+        sparse = last - position > _FEW * (end - start)
+        for lower, upper in mine[start:end]:
+            if sparse:
+                position = bisect_right(others, lower, position, last, key=_upper)
+            while position < last and others[position][1] <= lower:
+                position += 1
+            index = position
+            while index < last and others[index][0] < upper:
+                common.append((max(lower, others[index][0]), min(upper, others[index][1])))
+                index += 1
         return Ranges(tuple(common))
+
+    def isdisjoint(self, other: Ranges) -> bool:
+        """Whether the sets have no offset in common. It is over with the first one found."""
+        few, many = sorted((self.runs, other.runs), key=len)
+        if not few or few[-1][1] <= many[0][0] or many[-1][1] <= few[0][0]:
+            return True
+        for lower, upper in few:
+            index = bisect_right(many, lower, key=_upper)
+            if index < len(many) and many[index][0] < upper:
+                return False
+        return True
 
     def __sub__(self, other: Ranges) -> Ranges:
         mine, others = self.runs, other.runs

@@ -26,6 +26,7 @@ def test_union_intersection_and_difference_are_those_of_sets(
     assert set(ranges(left) | ranges(right)) == left | right
     assert set(ranges(left) & ranges(right)) == left & right
     assert set(ranges(left) - ranges(right)) == left - right
+    assert ranges(left).isdisjoint(ranges(right)) == left.isdisjoint(right)
 
 
 @given(OFFSETS, OFFSETS)
@@ -69,6 +70,7 @@ def test_many_runs_are_treated_as_few(
         assert ranges(left) | ranges(right) == ranges(left | right)
         assert ranges(left) & ranges(right) == ranges(left & right)
         assert ranges(left) - ranges(right) == ranges(left - right)
+        assert ranges(left).isdisjoint(ranges(right)) == left.isdisjoint(right)
     assert Ranges.union(map(ranges, (many, set(), part))) == ranges(many | part)
 
 
@@ -93,11 +95,12 @@ class _Counted(int):
         lambda many, one: many & one,
         lambda many, one: many - one,
         lambda many, one: one - many,
+        lambda many, one: many.isdisjoint(one),
     ],
-    ids=["union", "intersection", "difference", "remainder"],
+    ids=["union", "intersection", "difference", "remainder", "whether disjoint"],
 )
 def test_one_run_costs_those_beside_it_however_many_there_are(
-    operation: Callable[[Ranges, Ranges], Ranges],
+    operation: Callable[[Ranges, Ranges], object],
 ) -> None:
     many = Ranges(tuple((_Counted(2 * n), _Counted(2 * n + 1)) for n in range(10_000)))
     one = Ranges(((_Counted(9_999), _Counted(10_003)),))
@@ -106,13 +109,15 @@ def test_one_run_costs_those_beside_it_however_many_there_are(
     assert 0 < _Counted.compared < 100
 
 
-def test_what_is_left_of_a_few_scattered_runs_costs_those_few() -> None:
-    """As a key's messages lie among all that is acknowledged."""
+def test_a_few_scattered_runs_cost_those_few() -> None:
+    """As a key's messages lie among all that is acknowledged, or in flight."""
     many = Ranges(tuple((_Counted(2 * n), _Counted(2 * n + 1)) for n in range(10_000)))
     few = Ranges(tuple((_Counted(n), _Counted(n + 2)) for n in (10, 5_000, 10_000, 19_000)))
     _Counted.compared = 0
     assert list(few - many) == [11, 5_001, 10_001, 19_001]
-    assert _Counted.compared < 200
+    assert list(few & many) == list(many & few) == [10, 5_000, 10_000, 19_000]
+    assert not few.isdisjoint(many)
+    assert _Counted.compared < 600
 
 
 def test_a_huge_run_costs_one_run() -> None:
