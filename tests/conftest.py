@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: Ordinary tests may trade durability for speed; tests marked ``crash`` start servers of their own.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _NOWHERE = "/nonexistent"
+#: pytest puts a test's name into the environment, and no program starts with a variable of 128 KiB.
+_NAME_LENGTH = 500
 
 #: How long a machine takes that others work on too says nothing about the code.
 hypothesis_settings.register_profile(
@@ -59,6 +61,13 @@ def pytest_configure() -> None:
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     }
     _use_database(settings.DATABASE_URL)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A long text is named by its length."""
+    if isinstance(val, str | bytes) and len(val) > _NAME_LENGTH:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
