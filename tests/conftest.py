@@ -152,6 +152,14 @@ def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) ->
         call_command("migrate", verbosity=0)
 
 
+@pytest.fixture(autouse=True)
+def _empty_audit_log(request: pytest.FixtureRequest) -> None:
+    """Whatever tests before have committed: pytest-django takes it out of Django's own tables."""
+    if request.node.get_closest_marker("django_db"):
+        request.getfixturevalue("django_db_setup")
+        request.getfixturevalue("databases").forget_audit()
+
+
 @pytest.fixture(scope="session")
 def valkey(server_directory: Path) -> Iterator[EmbeddedValkey]:
     """A Valkey server, shared by the tests of this process; Celery's queue is on it."""

@@ -256,3 +256,13 @@ def test_an_entry_that_waits_for_the_disk_shares_no_commit_with_one_that_does_no
         record(Change(WHO, "transaction.abort", "transaction:1:1", reason))
     assert [[change.reason for change in each] for each in statements] == [[""], ["why"]]
     assert chain._together[True] is not chain._together[False]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("time", ["once", "again"])
+def test_what_a_test_has_committed_is_gone_for_the_next(time: str) -> None:
+    assert not AuditEntry.objects.exists(), time
+    record(Change(WHO, "x", "y"))
+    assert AuditEntry.objects.get().sequence == 1
+    with pytest.raises(DatabaseError, match="append-only"):
+        AuditEntry.objects.all().delete()
