@@ -8,7 +8,7 @@ of its callers is told that its batch may or may not have been stored, as a lone
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -98,6 +98,24 @@ class Answer(NamedTuple):
     needs_snapshot: bool | None
 
 
+def _size(batch: Batch) -> int:
+    return len(batch.body) + _BATCH_BYTES
+
+
+def _parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Batches in groups that may share a call."""
+    part: list[Batch] = []
+    size = 0
+    for batch in batches:
+        if part and size + _size(batch) > _SHARED_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(batch)
+        size += _size(batch)
+    if part:
+        yield part
+
+
 class Appender:
     """Appends batches to partitions. Thread-safe."""
 
@@ -117,6 +135,22 @@ class Appender:
             raise answer
         return answer
 
+    def append_each(self, location: Location, batches: Sequence[Batch]) -> list[Answer]:
+        """Store several batches, each as if it came alone, in their order.
+
+        Raises:
+            InvalidRequest: a value cannot be stored.
+            PartitionUnavailable: the broker cannot be reached; any of them may have been stored.
+        """
+        partition = _Partition(location)
+        answers: list[Answer] = []
+        for part in _parts(batches):
+            for answer in partition.append(part):
+                if isinstance(answer, EngineError):
+                    raise answer
+                answers.append(answer)
+        return answers
+
     def _combiner(self, location: Location) -> Combiner[Batch, Answer | EngineError]:
         # Two combiners for one partition would be harmless: the partition's lock orders their
         # calls.
@@ -126,7 +160,7 @@ class Appender:
             location,
             Combiner(
                 _Partition(location).append,
-                size=lambda batch: len(batch.body) + _BATCH_BYTES,
+                size=_size,
                 limit=_SHARED_BYTES,
             ),
         )

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 from engine.log.admission import check, refusal
-from engine.log.appending import Appender, Batch
+from engine.log.appending import Answer, Appender, Batch
 from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import MAX_PARTITIONS, Topics, once_more_when_made_anew
 from engine.model import batch
-from engine.model.errors import PartitionNotFound, PartitionUnavailable
+from engine.model.errors import PartitionNotFound, PartitionUnavailable, SequenceOutOfOrder
 from engine.model.message import MAX_OFFSET, NewMessage
 from engine.model.page import Page, check_limit, decode_number, encode_cursor
 from engine.model.partition import (
@@ -82,24 +82,8 @@ class PartitionLogs(LogReader):
             SequenceOutOfOrder: below the producer's last one and no known duplicate.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
         """
-        packed = batch.pack(messages)
-        check(
-            self._settings,
-            partition,
-            messages,
-            packed_bytes=len(packed),
-            producer_name=producer_name,
-            sequence_id=sequence_id,
-        )
+        stored = self.packed(partition, messages, producer_name, sequence_id, txn_id)
         location = self.locate(partition)
-        stored = Batch(
-            len(messages),
-            batch.compressed(packed),
-            producer_name,
-            sequence_id,
-            None if txn_id is None else txn_id.tc_id,
-            None if txn_id is None else txn_id.sequence,
-        )
         sidecar = txn_id is not None and self.buffer_of(partition) is BufferKind.SIDECAR
         append: Any = self._append_sidecar if sidecar else self._appender.append
         answer = append(location, stored)
@@ -111,13 +95,56 @@ class PartitionLogs(LogReader):
         elif answer.needs_snapshot:
             self._take_snapshot(location, partition)
         if answer.result in ("appended", "duplicate"):
-            return Appended(
-                ledger_id=answer.ledger_id,
-                first_offset=answer.first_offset,
-                last_offset=answer.last_offset,
-                duplicate=answer.result == "duplicate",
-            )
+            return _appended(answer)
         raise refusal(answer, partition, txn_id)
+
+    def packed(
+        self,
+        partition: PartitionName,
+        messages: Sequence[NewMessage],
+        producer_name: str | None,
+        sequence_id: int | None,
+        txn_id: TxnID | None = None,
+    ) -> Batch:
+        """A batch as it is stored.
+
+        Raises:
+            InvalidRequest, PayloadTooLarge: it cannot be.
+        """
+        packed = batch.pack(messages)
+        check(
+            self._settings,
+            partition,
+            messages,
+            packed_bytes=len(packed),
+            producer_name=producer_name,
+            sequence_id=sequence_id,
+        )
+        return Batch(
+            len(messages),
+            batch.compressed(packed),
+            producer_name,
+            sequence_id,
+            None if txn_id is None else txn_id.tc_id,
+            None if txn_id is None else txn_id.sequence,
+        )
+
+    @once_more_when_made_anew
+    def append_each(
+        self, partition: PartitionName, batches: Sequence[Batch]
+    ) -> list[Appended | SequenceOutOfOrder]:
+        """Append batches outside transactions, in their order, each judged by itself as
+        :meth:`append` does, and answer for each. They share round trips and commits.
+
+        Raises:
+            PartitionUnavailable: as :meth:`append`; any of them may have been stored.
+        """
+        location = self.locate(partition)
+        answers = self._appender.append_each(location, batches)
+        if any(answer.result == "recovering" for answer in answers):
+            self._recover(location, partition)
+            answers = self._appender.append_each(location, batches)
+        return [_told(answer, partition) for answer in answers]
 
     @once_more_when_made_anew
     def status(self, partition: PartitionName) -> PartitionStatus:
@@ -313,3 +340,21 @@ class PartitionLogs(LogReader):
         self._recover(location, partition)
         with location.database.session() as session:
             return session.all(name, **key, **parameters)
+
+
+def _appended(answer: Answer) -> Appended:
+    return Appended(
+        ledger_id=answer.ledger_id,
+        first_offset=answer.first_offset,
+        last_offset=answer.last_offset,
+        duplicate=answer.result == "duplicate",
+    )
+
+
+def _told(answer: Answer, partition: PartitionName) -> Appended | SequenceOutOfOrder:
+    if answer.result in ("appended", "duplicate"):
+        return _appended(answer)
+    refused = refusal(answer, partition, None)
+    if isinstance(refused, SequenceOutOfOrder):
+        return refused
+    raise refused

@@ -5,7 +5,9 @@ The two topics may be on different brokers, and no SQL transaction spans those. 
 1. A receive that finds such a message records it in ``broker.dead_letter``, with the next sequence
    id of its partition. From then on no consumer gets it.
 2. It is produced to the dead-letter topic, in the order of these ids, under a producer name that
-   stands for the subscription in this partition. So a repetition is a duplicate.
+   stands for the subscription in this partition. So a repetition is a duplicate. Letters that were
+   read together are sent together, each as a batch of its own: however they are grouped in another
+   attempt, each is recognised by its own id.
 3. It is acknowledged here and its record deleted, in one SQL transaction.
 
 A crash in between leaves the record, and the sweep goes on with it.
@@ -23,9 +25,8 @@ from datetime import timedelta
 import msgspec
 import structlog
 
+from engine.log.appending import Batch
 from engine.log.brokers import Brokers
-from engine.log.entries import AbortedSpans, entries_of, kind_of, messages_of
-from engine.log.offloaded import OffloadedFiles
 from engine.log.partition_log import PartitionLogs
 from engine.log.rows import subscription_of
 from engine.log.topics import Topics
@@ -40,17 +41,18 @@ from engine.model.errors import (
     TimeLimitExceeded,
     TopicNotFound,
 )
-from engine.model.message import EntryKind, NewMessage, StoredMessage
+from engine.model.message import NewMessage, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Database, Row, Session
+from engine.subscription import letter_reading
 from engine.subscription.cursors import Cursors, Place
 from engine.subscription.state import Change, State
 
 logger = structlog.get_logger(__name__)
 
-#: How many letters of one partition are read at a time.
-_AT_ONCE = 500
+#: How many letters of one partition a call moves, and how often a sweep does so in turn.
+_AT_ONCE, _ROUNDS = 1000, 10
 #: After so long a parked letter is tried again.
 _PARKED_FOR = timedelta(minutes=10)
 
@@ -114,11 +116,20 @@ class DeadLetters:
         for row in waiting:
             place = self._place(database, row)
             if place is not None:
-                moved += self._move(place, _letters(place, row.partition_id), away)
+                moved += self._move_all(place, row.partition_id, away)
         for row in parked:
             place = self._place(database, row)
             if place is not None:
                 moved += self._move(place, [row], away)
+        return moved
+
+    def _move_all(self, place: Place, partition_id: int, away: set[str]) -> int:
+        moved = 0
+        for _ in range(_ROUNDS):
+            arrived = self._move(place, _letters(place, partition_id), away)
+            moved += arrived
+            if arrived < _AT_ONCE:
+                break
         return moved
 
     def _place(self, database: Database, row: Row) -> Place | None:
@@ -140,13 +151,11 @@ class DeadLetters:
         arrived: list[Row] = []
         try:
             try:
-                for row in rows:
-                    try:
-                        self._produce(place, row, away)
-                    except (PayloadTooLarge, CorruptBatch) as refused:
-                        self._park(place, row, refused.message)
-                    else:
-                        arrived.append(row)
+                for close in letter_reading.stretches(rows):
+                    target = self._partition_for(close[0])
+                    self._check_present(target, away)
+                    for found in letter_reading.read(place.database, close, self._log.offloaded):
+                        arrived += self._send(place, target, found, away)
             finally:
                 if arrived:
                     self._settle(place, arrived)
@@ -179,35 +188,68 @@ class DeadLetters:
             cause=cause,
         )
 
-    def _produce(self, place: Place, row: Row, away: set[str]) -> None:
-        target = self._partition_for(row)
+    def _check_present(self, target: PartitionName, away: set[str]) -> None:
         broker = self._topics.get(target.topic).brokers[target.number]
         if broker in away:
             raise PartitionUnavailable(f"{broker} is away.")
-        message = _read(place.database, row, self._log.offloaded)
-        if message is None:
-            return  # there is nothing to move
+
+    def _send(
+        self,
+        place: Place,
+        target: PartitionName,
+        found: Sequence[letter_reading.Letter],
+        away: set[str],
+    ) -> list[Row]:
+        """Produce letters, and park those that cannot be; answers those that have arrived, or that
+        there is nothing of to move."""
+        done: list[Row] = []
+        batches: list[Batch] = []
+        for row, message in found:
+            try:
+                if isinstance(message, CorruptBatch):
+                    raise message
+                if message is not None:
+                    batches.append(self._batch(target, row, message))
+            except (PayloadTooLarge, CorruptBatch) as refused:
+                self._park(place, row, refused.message)
+            else:
+                done.append(row)
+        try:
+            answers = self._log.append_each(target, batches)
+        except (BrokerUnavailable, TimeLimitExceeded):
+            away.add(self._topics.get(target.topic).brokers[target.number])
+            raise
+        for sent, answer in zip(batches, answers, strict=True):
+            if isinstance(answer, SequenceOutOfOrder):
+                # The topic has a later letter, and letters come in order: this one had arrived too,
+                # and retention has dropped it.
+                logger.info(
+                    "dead letter was there", topic=str(target), sequence_id=sent.sequence_id
+                )
+        return done
+
+    def _batch(self, target: PartitionName, row: Row, message: StoredMessage) -> Batch:
         source = f"{row.topic}:{row.number}"
+        # With the subscription's id: a later one of the same name begins its sequence ids anew.
+        producer = f"dead-letters/{source}/{row.name}/{row.subscription_id}"
+        if row.cause is not None:
+            producer = f"{producer}/{row.sequence_id}"
+        origin = {
+            "REAL_TOPIC": source,
+            "REAL_SUBSCRIPTION": row.name,
+            "ORIGIN_MESSAGE_ID": str(message.message_id),
+        }
         letter = NewMessage(
             payload=message.payload,
             key=message.key,
-            properties=message.properties
-            | {
-                "REAL_TOPIC": source,
-                "REAL_SUBSCRIPTION": row.name,
-                "ORIGIN_MESSAGE_ID": str(message.message_id),
-            },
+            properties=message.properties | origin,
             event_time=message.event_time,
         )
         try:
-            try:
-                self._append(target, letter, row, source)
-            except PayloadTooLarge:
-                bare = msgspec.structs.replace(letter, properties=message.properties)
-                self._append(target, bare, row, source)
-        except (BrokerUnavailable, TimeLimitExceeded):
-            away.add(broker)
-            raise
+            return self._log.packed(target, [letter], producer, row.sequence_id)
+        except PayloadTooLarge:
+            bare = msgspec.structs.replace(letter, properties=message.properties)
+            return self._log.packed(target, [bare], producer, row.sequence_id)
 
     def _partition_for(self, row: Row) -> PartitionName:
         """The partition to which a letter goes: the recorded one, unless the topic has been made
@@ -217,18 +259,6 @@ class DeadLetters:
         if row.target >= partitions:  # or it has grown since this process looked
             partitions = len(self._topics.get(name, fresh=True).brokers)
         return PartitionName(name, row.target % partitions)
-
-    def _append(self, target: PartitionName, letter: NewMessage, row: Row, source: str) -> None:
-        # With the subscription's id: a later one of the same name begins its sequence ids anew.
-        producer = f"dead-letters/{source}/{row.name}/{row.subscription_id}"
-        if row.cause is not None:
-            producer = f"{producer}/{row.sequence_id}"
-        try:
-            self._log.append(target, [letter], producer_name=producer, sequence_id=row.sequence_id)
-        except SequenceOutOfOrder:
-            # The topic has a later letter, and letters come in order: this one had arrived too, and
-            # retention has dropped it.
-            logger.info("dead letter was there", topic=str(target), sequence_id=row.sequence_id)
 
     def _settle(self, place: Place, arrived: Sequence[Row]) -> None:
         partition_id = arrived[0].partition_id
@@ -262,40 +292,3 @@ def _letters(place: Place, partition_id: int) -> list[Row]:
             partition_id=partition_id,
             limit=_AT_ONCE,
         )
-
-
-def _read(database: Database, row: Row, files: OffloadedFiles) -> StoredMessage | None:
-    """The message that is to be moved; None when it is gone, or no reader ever gets it: a
-    transaction can have held it, and given it back, without any consumer having got it."""
-    at = row.message_offset
-    span: dict[str, object] = {
-        "partition_id": row.partition_id,
-        "from_offset": at,
-        "upper": at + 1,
-    }
-    letters, entries, aborted = database.snapshot(
-        (
-            "dead_letter_at",
-            {
-                "subscription_id": row.subscription_id,
-                "partition_id": row.partition_id,
-                "offset": at,
-            },
-        ),
-        # All entries, not only those up to the stable position, which a partition that is being
-        # rebuilt does not know: what lies above it was given back by nobody.
-        (entries_of(row.buffer), span | {"max_bytes": 1}),
-        ("aborted_overlapping", span),
-    )
-    if all(letter.sequence_id != row.sequence_id for letter in letters):
-        return None  # another message may stand at its offset by now
-    spans = AbortedSpans.of_rows(aborted)
-    return next(
-        (
-            message
-            for entry in entries
-            if kind_of(entry) is EntryKind.DATA and not spans.cover(entry)
-            for message in messages_of(entry, row.number, files, within=(at, at + 1))
-        ),
-        None,
-    )

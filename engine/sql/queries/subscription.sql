@@ -250,7 +250,7 @@ ORDER BY b.sequence_id LIMIT %(limit)s
 
 -- dead_letters_left --
 -- Which of some letters of one partition are still on their way.
-SELECT message_offset FROM broker.dead_letter
+SELECT message_offset, sequence_id FROM broker.dead_letter
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
 AND sequence_id = ANY (%(sequence_ids)s::bigint[])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from engine import Engine
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
+    PartitionUnavailable,
     TimeLimitExceeded,
     TopicNotFound,
     TransactionConflict,
@@ -20,7 +22,7 @@ from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Row, Session
-from engine.subscription import dead_letters
+from engine.subscription import dead_letters, letter_reading
 from tests.engine.support import (
     P0,
     P1,
@@ -117,7 +119,7 @@ def test_a_move_that_is_interrupted_is_finished_once(
     def dies(*_: object, **__: object) -> None:
         raise RuntimeError("killed")
 
-    step = "_produce" if moment == "before it is produced" else "_settle"
+    step = "_send" if moment == "before it is produced" else "_settle"
     with monkeypatch.context() as patch:
         patch.setattr(engine._dead_letters, step, dies)
         with pytest.raises(RuntimeError):
@@ -264,7 +266,7 @@ def test_a_letter_that_is_gone_when_it_has_arrived_acknowledges_nothing(
     """Another message may stand at its offset by then, or the subscription may want it again."""
     ready(engine, "poison", redeliveries=0)
     give_back(engine, "poison")
-    append = engine.log.append
+    append = engine.log.append_each
     interrupted: list[PartitionName] = []
 
     def slow(partition: PartitionName, *arguments: Any, **options: Any) -> Any:
@@ -281,7 +283,7 @@ def test_a_letter_that_is_gone_when_it_has_arrived_acknowledges_nothing(
                 engine.subscription_operations.seek(SUBSCRIPTION, 0)
         return appended
 
-    monkeypatch.setattr(engine.log, "append", slow)
+    monkeypatch.setattr(engine.log, "append_each", slow)
     found = received(engine)
     assert interrupted
     monkeypatch.undo()
@@ -316,7 +318,7 @@ def test_a_letter_that_has_arrived_does_not_settle_a_later_one_at_its_offset(
 ) -> None:
     ready(engine, "poison", redeliveries=0)
     give_back(engine, "poison")
-    append = engine.log.append
+    append = engine.log.append_each
 
     def then_cut(*arguments: Any, **options: Any) -> Any:
         appended = append(*arguments, **options)
@@ -331,10 +333,91 @@ def test_a_letter_that_has_arrived_does_not_settle_a_later_one_at_its_offset(
             assert received(engine) == []
         return appended
 
-    monkeypatch.setattr(engine.log, "append", then_cut)
+    monkeypatch.setattr(engine.log, "append_each", then_cut)
     assert received(engine) == []
     assert engine.move_dead_letters() == 1
     assert [letter.payload for letter in letters(engine)] == [b"poison", b"next"]
+
+
+def test_two_movers_that_group_letters_otherwise_move_each_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "a", "b", redeliveries=0)
+    interrupted(engine, monkeypatch, SUBSCRIPTION)
+    append = engine.log.append_each
+
+    def slow(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        engine.produce(P0, batch("c", "d"))
+        interrupted(engine, monkeypatch, SUBSCRIPTION)
+        assert engine.move_dead_letters() == 4
+        return append(*arguments)
+
+    monkeypatch.setattr(engine.log, "append_each", slow)
+    assert engine.move_dead_letters() == 2  # by their record, which had been settled by then
+    assert [letter.payload for letter in letters(engine)] == [b"a", b"b", b"c", b"d"]
+    assert broker_sql(engine, "SELECT FROM broker.dead_letter") == []
+
+
+def test_letters_that_stand_together_are_sent_together(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, redeliveries=0)
+    for number in range(25):
+        engine.produce(P0, batch(*(str(number * 100 + each) for each in range(100))))
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._dead_letters, "move", lambda *_: 0)
+        while given := engine.receive(SUBSCRIPTION, "c", max_messages=1000):
+            engine.nack(SUBSCRIPTION, "c", [message.message_id for message in given])
+    sizes: list[int] = []
+    append = engine.log.append_each
+
+    def counted(target: PartitionName, batches: Any) -> Any:
+        sizes.append(len(batches))
+        return append(target, batches)
+
+    monkeypatch.setattr(engine.log, "append_each", counted)
+    assert engine.move_dead_letters() == 2500
+    assert sizes == [1000, 1000, 500]
+    found = engine.log.fetch(PartitionName(DEAD, 0), max_messages=3000).messages
+    assert [int(letter.payload) for letter in found] == list(range(2500))
+
+
+@pytest.mark.parametrize("buffer", ["marker", "sidecar"])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_stands_between_them_letters_arrive_once_in_order(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, buffer: str, seed: int
+) -> None:
+    """Batches of any size in and outside transactions, any of them poison, read in parts of any
+    size, by moves that are interrupted."""
+    random = Random(seed)
+    make_topic(engine, buffer=buffer)
+    engine.topics.create(DEAD, TopicSettings(partitions=2))
+    subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
+    monkeypatch.setattr(letter_reading, "_READ_BYTES", random.choice([1, 300, 10_000]))
+    monkeypatch.setattr(letter_reading, "_CLOSE", random.choice([1, 3, 10]))
+    monkeypatch.setattr(dead_letters, "_AT_ONCE", random.choice([3, 17, 1000]))
+    for number in range(30):
+        txn_id = open_txn(engine) if random.random() < 0.5 else None
+        names = (f"{number}.{each}" for each in range(random.randint(1, 8)))
+        engine.produce(P0, batch(*names), txn_id=txn_id)
+        if txn_id is not None:
+            random.choice([commit, commit, abort])(engine, txn_id)
+    given = engine.receive(SUBSCRIPTION, "c", max_messages=1000)
+    poison = [message for message in given if random.random() < random.choice([0.1, 0.9])]
+    engine.nack(SUBSCRIPTION, "c", [message.message_id for message in poison])
+    settle = engine._dead_letters._settle
+
+    def dies(*arguments: Any) -> None:
+        if random.random() < 0.4:
+            raise PartitionUnavailable("The connection is lost.")
+        settle(*arguments)
+
+    monkeypatch.setattr(engine._dead_letters, "_settle", dies)
+    assert received(engine) == []
+    while broker_sql(engine, "SELECT FROM broker.dead_letter"):
+        engine.move_dead_letters()
+    assert [letter.payload for letter in letters(engine)] == [each.payload for each in poison]
 
 
 @pytest.mark.parametrize("ack_type", AckType)
