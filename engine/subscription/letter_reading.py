@@ -13,11 +13,14 @@ from engine.model.batch import CorruptBatch
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, StoredMessage
 from engine.postgres.database import Database, Row
+from engine.subscription.window import Window
 
 #: Letters not further apart than so many offsets are read together, with what is between them.
 _CLOSE = 10
 #: What is read at a time, in bytes as stored, but for one entry that alone is larger.
 _READ_BYTES = 1024 * 1024
+#: As much of that is opened at a time as has no more bytes then, approximately.
+_OPENED_BYTES = 16 * 1024 * 1024
 
 _last_offset = attrgetter("last_offset")
 
@@ -53,10 +56,10 @@ def read(database: Database, rows: Sequence[Row], files: OffloadedFiles) -> Iter
         PartitionUnavailable: the broker cannot be reached.
     """
     while rows:
-        upper = rows[-1].message_offset + 1
+        lower, upper = rows[0].message_offset, rows[-1].message_offset + 1
         span: dict[str, object] = {
             "partition_id": rows[0].partition_id,
-            "from_offset": rows[0].message_offset,
+            "from_offset": lower,
             "upper": upper,
         }
         left, found, aborted = database.snapshot(
@@ -73,17 +76,15 @@ def read(database: Database, rows: Sequence[Row], files: OffloadedFiles) -> Iter
             (entries_of(rows[0].buffer), span | {"max_bytes": _READ_BYTES}),
             ("aborted_overlapping", span),
         )
-        entries = list(map(Entry.of_row, found))
-        end = min(upper, entries[-1].last_offset + 1) if entries else upper
-        covered = [row for row in rows if row.message_offset < end]
+        window = _bounded(found, aborted, lower, upper)
+        covered = [row for row in rows if row.message_offset < window.end]
         # Another message may stand at the offset of one that is gone.
         there = {row.sequence_id for row in left}
-        spans = AbortedSpans.of_rows(aborted)
         letters: list[Letter] = []
         try:
             for row in covered:
-                entry = _entry_at(entries, row.message_offset)
-                if row.sequence_id not in there or entry is None or spans.cover(entry):
+                entry = _entry_at(window, row.message_offset)
+                if row.sequence_id not in there or entry is None:
                     letters.append(Letter(row, None))
                 else:
                     letters.append(Letter(row, _message(entry, row, files)))
@@ -100,12 +101,20 @@ def _follows(before: Row, row: Row) -> bool:
     return near and bool(row.target == before.target)
 
 
-def _entry_at(entries: Sequence[Entry], offset: int) -> Entry | None:
-    place = bisect_left(entries, offset, key=_last_offset)
-    if place == len(entries) or entries[place].first_offset > offset:
+def _bounded(found: Sequence[Row], aborted: Sequence[Row], lower: int, upper: int) -> Window:
+    """As much of what was found as may be opened at a time; one entry at least."""
+    window = Window(lower, upper, list(map(Entry.of_row, found)), AbortedSpans.of_rows(aborted))
+    return window.within(_OPENED_BYTES) or Window(lower, upper, window.entries[:1], window.aborted)
+
+
+def _entry_at(window: Window, offset: int) -> Entry | None:
+    """The entry with the message at an offset; None when no reader gets what stands there."""
+    place = bisect_left(window.entries, offset, key=_last_offset)
+    if place == len(window.entries):
         return None
-    entry = entries[place]
-    return entry if kind_of(entry) is EntryKind.DATA else None
+    entry = window.entries[place]
+    seen = kind_of(entry) is EntryKind.DATA and not window.aborted.cover(entry)
+    return entry if seen and entry.first_offset <= offset else None
 
 
 def _message(entry: Entry, row: Row, files: OffloadedFiles) -> StoredMessage | CorruptBatch:

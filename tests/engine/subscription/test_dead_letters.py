@@ -390,11 +390,12 @@ def test_whatever_stands_between_them_letters_arrive_once_in_order(
 ) -> None:
     """Batches of any size in and outside transactions, any of them poison, read in parts of any
     size, by moves that are interrupted."""
-    random = Random(seed)
+    random = Random(seed)  # noqa: S311
     make_topic(engine, buffer=buffer)
     engine.topics.create(DEAD, TopicSettings(partitions=2))
     subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
     monkeypatch.setattr(letter_reading, "_READ_BYTES", random.choice([1, 300, 10_000]))
+    monkeypatch.setattr(letter_reading, "_OPENED_BYTES", random.choice([1, 300, 10_000]))
     monkeypatch.setattr(letter_reading, "_CLOSE", random.choice([1, 3, 10]))
     monkeypatch.setattr(dead_letters, "_AT_ONCE", random.choice([3, 17, 1000]))
     for number in range(30):
