@@ -135,7 +135,8 @@ class Delivery:
             for row in _rotated(due, call.turn)
             if (name, row.partition_id) not in call.served
         ]
-        # Of those that give nothing, such as markers alone, more and more are visited at once.
+        # Of those that give little, or nothing, such as markers alone, more and more are visited at
+        # once.
         width, widest = 1, _AT_ONCE
         while left and not call.is_full:
             visited, left = left[:width], left[width:]
@@ -152,8 +153,9 @@ class Delivery:
             call.served.update((name, partition_id) for partition_id in gave)
             call.cut.update((name, partition_id) for partition_id in received.cut)
             call.received.extend(messages)
-            # Who looks at very many entries does so one partition at a time.
-            width = 1 if gave or call.cut else min(2 * width, widest)
+            # Where there are very many entries to look at, or many messages, one suffices.
+            few = 2 * len(messages) <= call.room
+            width = min(2 * width, widest) if few and not call.cut else 1
         if taken_over and not call.is_full:
             self._entered[_key(place)] = called
         if unreadable is not None and not call.received:

@@ -496,12 +496,9 @@ def aborted_in_all(engine: Engine, partitions: int) -> list[PartitionName]:
     return names
 
 
-def test_partitions_that_give_nothing_are_visited_more_and_more_at_once(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = aborted_in_all(engine, 40)
-    engine.produce(names[7], batch("a"))
-    engine.produce(names[30], batch("b"))
+@pytest.fixture
+def visits(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many partitions each change of a receive is about."""
     visited: list[int] = []
     change = engine._delivery._cursors.change
 
@@ -511,12 +508,43 @@ def test_partitions_that_give_nothing_are_visited_more_and_more_at_once(
 
     monkeypatch.setattr(engine._delivery._cursors, "change", counted)
     monkeypatch.setattr(receiving, "_DUE_SECONDS", 0.0)
+    return visited
+
+
+def test_partitions_that_give_nothing_are_visited_more_and_more_at_once(
+    engine: Engine, visits: list[int]
+) -> None:
+    names = aborted_in_all(engine, 40)
+    engine.produce(names[7], batch("a"))
+    engine.produce(names[30], batch("b"))
+    visits.clear()
     assert received(engine) == ["a", "b"]
-    assert sum(visited) == 40
-    assert len(visited) <= 16
-    visited.clear()
+    assert sum(visits) == 40
+    assert len(visits) <= 12
+    visits.clear()
     assert received(engine) == []
-    assert visited == []
+    assert visits == []
+
+
+def test_so_are_partitions_that_give_little(engine: Engine, visits: list[int]) -> None:
+    make_topic(engine, partitions=40)
+    subscribe(engine)
+    for number in range(40):
+        engine.produce(PartitionName(TOPIC, number), batch(f"{number:02}"))
+    visits.clear()
+    assert received(engine) == [f"{number:02}" for number in range(40)]
+    assert sum(visits) == 40
+    assert len(visits) <= 12
+
+
+def test_one_partition_is_visited_that_gives_much(engine: Engine, visits: list[int]) -> None:
+    make_topic(engine, partitions=8)
+    subscribe(engine)
+    for number in range(8):
+        engine.produce(PartitionName(TOPIC, number), batch(*["x"] * 60))
+    visits.clear()
+    assert len(received(engine, max_messages=100)) == 100
+    assert visits == [1, 1]
 
 
 def test_a_file_that_is_missing_withholds_nothing_of_partitions_that_are_visited_with_its_own(
