@@ -41,7 +41,9 @@ class KeyReading(Reading):
         super().__init__(session, state, files, room=room, max_bytes=max_bytes)
         dispatch = state.dispatch
         self._consumer = consumer
-        self._outstanding = dispatch.in_flight() | state.held - state.dead
+        self._busy = state.busy
+        #: What is on its way to the dead-letter topic is in flight to nobody.
+        self._outstanding = self._busy - state.dead if state.dead else self._busy
         self._assigned = assignment(frozenset(dispatch.present) | {consumer})
         undeleted = {
             number: Slot(slot.consumer, state.cursor.undeleted(slot.ranges))
@@ -55,8 +57,8 @@ class KeyReading(Reading):
 
     def collect(self) -> None:
         """Pick first what is queued for this consumer, then what nobody has looked at yet."""
-        cursor, dispatch, busy = self._state.cursor, self._state.dispatch, self._state.busy
-        due = cursor.undeleted(dispatch.redeliver) - busy
+        cursor, dispatch = self._state.cursor, self._state.dispatch
+        due = cursor.undeleted(dispatch.redeliver) - self._busy
         known = Ranges.union(slot.ranges for slot in self._slots.values())
         mine = Ranges.union(
             slot.ranges for number, slot in self._slots.items() if self._is_mine(number)
@@ -64,7 +66,7 @@ class KeyReading(Reading):
         if self.walk((mine & due) | (due - known)):
             self.room = 0  # older messages of the same keys are left, so nothing newer may come
         start = max(dispatch.read_offset, cursor.mark_delete + 1)
-        ahead = cursor.undeleted(Ranges.run(start, self._end)) - busy - due
+        ahead = cursor.undeleted(Ranges.run(start, self._end)) - self._busy - due
         if len(due) >= LOOKAHEAD:
             self.room = 0  # enough messages of other consumers are queued
         unread = self.walk(ahead)
