@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import groupby
 
 import msgspec
 import structlog
@@ -151,10 +152,10 @@ class DeadLetters:
         arrived: list[Row] = []
         try:
             try:
-                for close in letter_reading.stretches(rows):
-                    target = self._partition_for(close[0])
+                for target, letters in groupby(rows, self._partition_for):
                     self._check_present(target, away)
-                    for found in letter_reading.read(place.database, close, self._log.offloaded):
+                    parts = letter_reading.read(place.database, [*letters], self._log.offloaded)
+                    for found in parts:
                         arrived += self._send(place, target, found, away)
             finally:
                 if arrived:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -12,15 +13,15 @@ from engine.log.offloaded import OffloadedFiles
 from engine.model.batch import CorruptBatch
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, StoredMessage
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database, Params, Row
 from engine.subscription.window import Window
 
-#: Letters not further apart than so many offsets are read together, with what is between them.
-_CLOSE = 10
-#: What is read at a time, in bytes as stored, but for one entry that alone is larger.
-_READ_BYTES = 1024 * 1024
-#: As much of that is opened at a time as has no more bytes then, approximately.
-_OPENED_BYTES = 16 * 1024 * 1024
+#: Letters not further apart than so many offsets are read together, with what is between them, and
+#: so many of these stretches at a time.
+_CLOSE, _STRETCHES = 10, 32
+#: What is read at a time, in bytes as stored, but for one entry of each stretch that alone is
+#: larger; and as much of it is opened at a time as has no more bytes then, approximately.
+_READ_BYTES, _OPENED_BYTES = 1024 * 1024, 16 * 1024 * 1024
 
 _last_offset = attrgetter("last_offset")
 
@@ -34,21 +35,8 @@ class Letter(NamedTuple):
     message: StoredMessage | CorruptBatch | None
 
 
-def stretches(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Letters of one partition, in their order, in groups that go to one target and stand close
-    together."""
-    close: list[Row] = []
-    for row in rows:
-        if close and not _follows(close[-1], row):
-            yield close
-            close = []
-        close.append(row)
-    if close:
-        yield close
-
-
 def read(database: Database, rows: Sequence[Row], files: OffloadedFiles) -> Iterator[list[Letter]]:
-    """The messages of one of these groups, in their order, in parts of bounded size.
+    """The messages of letters of one partition, in their order, in parts of bounded size.
 
     Raises:
         SegmentUnreadable: a message was offloaded to a file that is missing or damaged; those
@@ -56,49 +44,73 @@ def read(database: Database, rows: Sequence[Row], files: OffloadedFiles) -> Iter
         PartitionUnavailable: the broker cannot be reached.
     """
     while rows:
-        lower, upper = rows[0].message_offset, rows[-1].message_offset + 1
-        span: dict[str, object] = {
-            "partition_id": rows[0].partition_id,
-            "from_offset": lower,
-            "upper": upper,
-        }
-        left, found, aborted = database.snapshot(
-            (
-                "dead_letters_left",
-                {
-                    "subscription_id": rows[0].subscription_id,
-                    "partition_id": rows[0].partition_id,
-                    "sequence_ids": [row.sequence_id for row in rows],
-                },
-            ),
-            # All entries, not only those up to the stable position, which a partition that is being
-            # rebuilt does not know: what lies above it was given back by nobody.
-            (entries_of(rows[0].buffer), span | {"max_bytes": _READ_BYTES}),
-            ("aborted_overlapping", span),
-        )
-        window = _bounded(found, aborted, lower, upper)
-        covered = [row for row in rows if row.message_offset < window.end]
-        # Another message may stand at the offset of one that is gone.
-        there = {row.sequence_id for row in left}
+        # Another message may stand at the offset of a letter that is gone.
+        there, windows = _windows(database, rows, list(islice(_stretches(rows), _STRETCHES)))
         letters: list[Letter] = []
+        opened = 0
         try:
-            for row in covered:
-                entry = _entry_at(window, row.message_offset)
-                if row.sequence_id not in there or entry is None:
-                    letters.append(Letter(row, None))
-                else:
-                    letters.append(Letter(row, _message(entry, row, files)))
+            for close, window in windows:
+                opened += window.size
+                if letters and opened > _OPENED_BYTES:
+                    break
+                covered = [row for row in close if row.message_offset < window.end]
+                for row in covered:
+                    entry = _entry_at(window, row.message_offset)
+                    if row.sequence_id not in there or entry is None:
+                        letters.append(Letter(row, None))
+                    else:
+                        letters.append(Letter(row, _message(entry, row, files)))
+                if len(covered) < len(close):
+                    break
         except SegmentUnreadable:
             if letters:
                 yield letters
             raise
         yield letters
-        rows = rows[len(covered) :]
+        rows = rows[len(letters) :]
 
 
-def _follows(before: Row, row: Row) -> bool:
-    near = 0 < row.message_offset - before.message_offset <= _CLOSE
-    return near and bool(row.target == before.target)
+def _stretches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Letters in groups that stand close together."""
+    close: list[Row] = []
+    for row in rows:
+        if close and not 0 < row.message_offset - close[-1].message_offset <= _CLOSE:
+            yield close
+            close = []
+        close.append(row)
+    if close:
+        yield close
+
+
+def _windows(
+    database: Database, rows: Sequence[Row], stretches: Sequence[Sequence[Row]]
+) -> tuple[set[int], list[tuple[Sequence[Row], Window]]]:
+    """The sequence ids of the letters that are still there, and of each stretch the entries from
+    its beginning on, all at one moment."""
+    partition_id, entries = rows[0].partition_id, entries_of(rows[0].buffer)
+    bounds = [(close[0].message_offset, close[-1].message_offset + 1) for close in stretches]
+    asked: list[tuple[str, Params]] = [
+        (
+            "dead_letters_left",
+            {
+                "subscription_id": rows[0].subscription_id,
+                "partition_id": partition_id,
+                "sequence_ids": [row.sequence_id for close in stretches for row in close],
+            },
+        )
+    ]
+    for lower, upper in bounds:
+        span = {"partition_id": partition_id, "from_offset": lower, "upper": upper}
+        # All entries, not only those up to the stable position, which a partition that is being
+        # rebuilt does not know: what lies above it was given back by nobody.
+        asked.append((entries, span | {"max_bytes": _READ_BYTES // len(stretches)}))
+        asked.append(("aborted_overlapping", span))
+    left, *found = database.snapshot(*asked)
+    windows = [
+        (close, _bounded(found[2 * place], found[2 * place + 1], *bounds[place]))
+        for place, close in enumerate(stretches)
+    ]
+    return {row.sequence_id for row in left}, windows
 
 
 def _bounded(found: Sequence[Row], aborted: Sequence[Row], lower: int, upper: int) -> Window:

@@ -369,6 +369,28 @@ def test_letters_that_stand_together_are_sent_together(
         patch.setattr(engine._dead_letters, "move", lambda *_: 0)
         while given := engine.receive(SUBSCRIPTION, "c", max_messages=1000):
             engine.nack(SUBSCRIPTION, "c", [message.message_id for message in given])
+    sizes = sent(engine, monkeypatch)
+    assert engine.move_dead_letters() == 2500
+    assert sizes == [1000, 1000, 500]
+    found = engine.log.fetch(PartitionName(DEAD, 0), max_messages=3000).messages
+    assert [int(letter.payload) for letter in found] == list(range(2500))
+
+
+def test_so_are_letters_that_are_scattered(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready(engine, redeliveries=0)
+    engine.produce(P0, batch(*map(str, range(1000))))
+    for number in range(1000, 2000):
+        engine.produce(P0, batch(str(number)))
+    given = [m for _ in range(2) for m in engine.receive(SUBSCRIPTION, "c", max_messages=1000)]
+    engine.nack(SUBSCRIPTION, "c", [message.message_id for message in given[::20]])
+    sizes = sent(engine, monkeypatch)
+    assert received(engine) == []
+    assert sizes == [32, 32, 32, 4]
+    assert [int(letter.payload) for letter in letters(engine)] == list(range(0, 2000, 20))
+
+
+def sent(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many letters go to their topic at a time."""
     sizes: list[int] = []
     append = engine.log.append_each
 
@@ -377,10 +399,7 @@ def test_letters_that_stand_together_are_sent_together(
         return append(target, batches)
 
     monkeypatch.setattr(engine.log, "append_each", counted)
-    assert engine.move_dead_letters() == 2500
-    assert sizes == [1000, 1000, 500]
-    found = engine.log.fetch(PartitionName(DEAD, 0), max_messages=3000).messages
-    assert [int(letter.payload) for letter in found] == list(range(2500))
+    return sizes
 
 
 @pytest.mark.parametrize("buffer", ["marker", "sidecar"])
@@ -396,6 +415,7 @@ def test_whatever_stands_between_them_letters_arrive_once_in_order(
     subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
     monkeypatch.setattr(letter_reading, "_READ_BYTES", random.choice([1, 300, 10_000]))
     monkeypatch.setattr(letter_reading, "_OPENED_BYTES", random.choice([1, 300, 10_000]))
+    monkeypatch.setattr(letter_reading, "_STRETCHES", random.choice([1, 2, 32]))
     monkeypatch.setattr(letter_reading, "_CLOSE", random.choice([1, 3, 10]))
     monkeypatch.setattr(dead_letters, "_AT_ONCE", random.choice([3, 17, 1000]))
     for number in range(30):
