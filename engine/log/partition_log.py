@@ -94,9 +94,7 @@ class PartitionLogs(LogReader):
             self._take_snapshot(Location(location.database, answer.log_id), partition.sidecar())
         elif answer.needs_snapshot:
             self._take_snapshot(location, partition)
-        if answer.result in ("appended", "duplicate"):
-            return _appended(answer)
-        raise refusal(answer, partition, txn_id)
+        return _appended(answer, partition, txn_id)
 
     def packed(
         self,
@@ -342,7 +340,9 @@ class PartitionLogs(LogReader):
             return session.all(name, **key, **parameters)
 
 
-def _appended(answer: Answer) -> Appended:
+def _appended(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> Appended:
+    if answer.result not in ("appended", "duplicate"):
+        raise refusal(answer, partition, txn_id)
     return Appended(
         ledger_id=answer.ledger_id,
         first_offset=answer.first_offset,
@@ -352,9 +352,7 @@ def _appended(answer: Answer) -> Appended:
 
 
 def _told(answer: Answer, partition: PartitionName) -> Appended | SequenceOutOfOrder:
-    if answer.result in ("appended", "duplicate"):
-        return _appended(answer)
-    refused = refusal(answer, partition, None)
-    if isinstance(refused, SequenceOutOfOrder):
+    try:
+        return _appended(answer, partition, None)
+    except SequenceOutOfOrder as refused:
         return refused
-    raise refused

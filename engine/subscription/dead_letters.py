@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 import structlog
@@ -152,10 +153,12 @@ class DeadLetters:
         arrived: list[Row] = []
         try:
             try:
-                for target, letters in groupby(rows, self._partition_for):
-                    self._check_present(target, away)
-                    parts = letter_reading.read(place.database, [*letters], self._log.offloaded)
-                    for found in parts:
+                for _, group in groupby(rows, attrgetter("target")):
+                    letters = [*group]
+                    target = self._partition_for(letters[0])
+                    if (broker := self._broker_of(target)) in away:
+                        raise PartitionUnavailable(f"{broker} is away.")
+                    for found in letter_reading.read(place.database, letters, self._log.offloaded):
                         arrived += self._send(place, target, found, away)
             finally:
                 if arrived:
@@ -189,10 +192,8 @@ class DeadLetters:
             cause=cause,
         )
 
-    def _check_present(self, target: PartitionName, away: set[str]) -> None:
-        broker = self._topics.get(target.topic).brokers[target.number]
-        if broker in away:
-            raise PartitionUnavailable(f"{broker} is away.")
+    def _broker_of(self, target: PartitionName) -> str:
+        return self._topics.get(target.topic).brokers[target.number]
 
     def _send(
         self,
@@ -218,7 +219,7 @@ class DeadLetters:
         try:
             answers = self._log.append_each(target, batches)
         except (BrokerUnavailable, TimeLimitExceeded):
-            away.add(self._topics.get(target.topic).brokers[target.number])
+            away.add(self._broker_of(target))
             raise
         for sent, answer in zip(batches, answers, strict=True):
             if isinstance(answer, SequenceOutOfOrder):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from engine.log.entries import AbortedSpans, Entry, entries_of, kind_of, messages_of
+from engine.log.entries import Entry, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
 from engine.model.batch import CorruptBatch
 from engine.model.errors import SegmentUnreadable
@@ -87,36 +88,35 @@ def _windows(
 ) -> tuple[set[int], list[tuple[Sequence[Row], Window]]]:
     """The sequence ids of the letters that are still there, and of each stretch the entries from
     its beginning on, all at one moment."""
-    partition_id, entries = rows[0].partition_id, entries_of(rows[0].buffer)
+    key: Params = {
+        "subscription_id": rows[0].subscription_id,
+        "partition_id": rows[0].partition_id,
+        "sequence_ids": [row.sequence_id for close in stretches for row in close],
+    }
     bounds = [(close[0].message_offset, close[-1].message_offset + 1) for close in stretches]
-    asked: list[tuple[str, Params]] = [
-        (
-            "dead_letters_left",
-            {
-                "subscription_id": rows[0].subscription_id,
-                "partition_id": partition_id,
-                "sequence_ids": [row.sequence_id for close in stretches for row in close],
-            },
+    # All entries, not only those up to the stable position, which a partition that is being rebuilt
+    # does not know: what lies above it was given back by nobody.
+    asked = [
+        Window.questions(
+            rows[0].partition_id,
+            lower,
+            upper,
+            buffer=rows[0].buffer,
+            max_bytes=_READ_BYTES // len(stretches),
         )
+        for lower, upper in bounds
     ]
-    for lower, upper in bounds:
-        span = {"partition_id": partition_id, "from_offset": lower, "upper": upper}
-        # All entries, not only those up to the stable position, which a partition that is being
-        # rebuilt does not know: what lies above it was given back by nobody.
-        asked.append((entries, span | {"max_bytes": _READ_BYTES // len(stretches)}))
-        asked.append(("aborted_overlapping", span))
-    left, *found = database.snapshot(*asked)
+    left, *found = database.snapshot(("dead_letters_left", key), *chain.from_iterable(asked))
     windows = [
-        (close, _bounded(found[2 * place], found[2 * place + 1], *bounds[place]))
-        for place, close in enumerate(stretches)
+        _bounded(Window.of_rows(lower, upper, entries, aborted))
+        for (lower, upper), entries, aborted in zip(bounds, found[::2], found[1::2], strict=True)
     ]
-    return {row.sequence_id for row in left}, windows
+    return {row.sequence_id for row in left}, list(zip(stretches, windows, strict=True))
 
 
-def _bounded(found: Sequence[Row], aborted: Sequence[Row], lower: int, upper: int) -> Window:
-    """As much of what was found as may be opened at a time; one entry at least."""
-    window = Window(lower, upper, list(map(Entry.of_row, found)), AbortedSpans.of_rows(aborted))
-    return window.within(_OPENED_BYTES) or Window(lower, upper, window.entries[:1], window.aborted)
+def _bounded(window: Window) -> Window:
+    """As much of a window as may be opened at a time; one entry at least."""
+    return window.within(_OPENED_BYTES) or replace(window, entries=window.entries[:1])
 
 
 def _entry_at(window: Window, offset: int) -> Entry | None:

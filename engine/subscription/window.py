@@ -13,7 +13,7 @@ from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
-from engine.postgres.database import Session
+from engine.postgres.database import Params, Row, Session
 from engine.subscription.statements import ReadRow
 
 
@@ -56,17 +56,25 @@ class Window:
                 return cls(lower, upper, Entry.of_columns(row), AbortedSpans.of_columns(row))
             # An empty window would be wrong: its messages would be passed over and never delivered.
             raise PartitionUnavailable("The partition is recovering; try again.")
-        span: dict[str, object] = {
-            "partition_id": partition_id,
-            "from_offset": lower,
-            "upper": upper,
-        }
-        entries, aborted = session.batch(
-            (entries_of(buffer), span | {"max_bytes": max_bytes}),
-            ("aborted_overlapping", span),
-        )
-        spans = AbortedSpans.of_rows(aborted)
-        return cls(lower, upper, [Entry.of_row(row) for row in entries], spans)
+        asked = cls.questions(partition_id, lower, upper, buffer=buffer, max_bytes=max_bytes)
+        return cls.of_rows(lower, upper, *session.batch(*asked))
+
+    @staticmethod
+    def questions(
+        partition_id: int, lower: int, upper: int, *, buffer: str, max_bytes: int
+    ) -> tuple[tuple[str, Params], tuple[str, Params]]:
+        """The statements, with their parameters, whose rows :meth:`of_rows` makes a window of, to
+        the end of the log."""
+        span: Params = {"partition_id": partition_id, "from_offset": lower, "upper": upper}
+        entries: Params = {**span, "max_bytes": max_bytes}
+        return (entries_of(buffer), entries), ("aborted_overlapping", span)
+
+    @classmethod
+    def of_rows(
+        cls, lower: int, upper: int, entries: Sequence[Row], aborted: Sequence[Row]
+    ) -> Window:
+        """The window that these rows are of."""
+        return cls(lower, upper, list(map(Entry.of_row, entries)), AbortedSpans.of_rows(aborted))
 
     @cached_property
     def size(self) -> int:
