@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine import Engine
+from engine.log import appending
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -359,6 +360,25 @@ def test_two_movers_that_group_letters_otherwise_move_each_once(
     assert broker_sql(engine, "SELECT FROM broker.dead_letter") == []
 
 
+def test_letters_that_had_arrived_and_that_retention_has_dropped_are_not_written_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a producer retention remembers the newest batch alone."""
+    ready(engine, "a", "b", redeliveries=0)
+    engine.topics.delete(DEAD)
+    engine.topics.create(DEAD, TopicSettings(partitions=2, segment_max_messages=1, retention_ms=0))
+    give_back(engine, "a", "b")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._dead_letters, "_settle", lambda *_: None)
+        assert received(engine) == []
+    assert [letter.payload for letter in letters(engine)] == [b"a", b"b"]
+    engine.apply_retention()
+    assert letters(engine) == []
+    assert engine.move_dead_letters() == 2
+    assert letters(engine) == []
+    assert broker_sql(engine, "SELECT FROM broker.dead_letter") == []
+
+
 def test_letters_that_stand_together_are_sent_together(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,7 +396,9 @@ def test_letters_that_stand_together_are_sent_together(
     assert [int(letter.payload) for letter in found] == list(range(2500))
 
 
-def test_so_are_letters_that_are_scattered(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letters_that_are_scattered_are_sent_together_too(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ready(engine, redeliveries=0)
     engine.produce(P0, batch(*map(str, range(1000))))
     for number in range(1000, 2000):
@@ -417,6 +439,7 @@ def test_whatever_stands_between_them_letters_arrive_once_in_order(
     monkeypatch.setattr(letter_reading, "_OPENED_BYTES", random.choice([1, 300, 10_000]))
     monkeypatch.setattr(letter_reading, "_STRETCHES", random.choice([1, 2, 32]))
     monkeypatch.setattr(letter_reading, "_CLOSE", random.choice([1, 3, 10]))
+    monkeypatch.setattr(appending, "_SHARED_BYTES", random.choice([1, 50_000, 4_000_000]))
     monkeypatch.setattr(dead_letters, "_AT_ONCE", random.choice([3, 17, 1000]))
     for number in range(30):
         txn_id = open_txn(engine) if random.random() < 0.5 else None

@@ -526,7 +526,9 @@ def test_partitions_that_give_nothing_are_visited_more_and_more_at_once(
     assert visits == []
 
 
-def test_so_are_partitions_that_give_little(engine: Engine, visits: list[int]) -> None:
+def test_partitions_that_give_little_are_visited_more_and_more_at_once(
+    engine: Engine, visits: list[int]
+) -> None:
     make_topic(engine, partitions=40)
     subscribe(engine)
     for number in range(40):
