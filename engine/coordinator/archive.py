@@ -73,6 +73,8 @@ def archived(database: Database, txn_id: TxnID, owner: str | None) -> Transactio
 def find_all(session: Session, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:
     """Headers without participants, of archived transactions too; unknown ids are left out."""
     wanted = list(txn_ids)
+    if not wanted:
+        return {}
     headers = session.all("get_txns", **id_lists(wanted))
     found = {txn_of(row): rows.transaction(row) for row in headers}
     missing = [txn_id for txn_id in wanted if txn_id not in found]

@@ -27,6 +27,7 @@ from engine.model.page import Page
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import (
     CoordinatorStats,
+    Load,
     Transaction,
     TransactionFilter,
     TransactionLogEntry,
@@ -325,12 +326,17 @@ class Coordinator:
         """How many coordinators there are, as of the last second; ids go from 0 up to one less."""
         return self._coordinators.count()
 
-    def counts(self) -> dict[TxnStatus, int]:
-        """How many transactions are OPEN, COMMITTING and ABORTING."""
+    def load(self) -> Load:
+        """What all coordinators have to do, read at one moment."""
+        counted, stats = self._database.snapshot(
+            ("live_counts", {}), ("coordinator_stats", {"after": -1, "limit": None})
+        )
+        found = {row.status: row.count for row in counted}
         live = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
-        with self._database.session() as session:
-            found = {row.status: row.count for row in session.all("live_counts")}
-        return {status: found.get(status, 0) for status in live}
+        return Load(
+            live={status: found.get(status, 0) for status in live},
+            coordinators=tuple(map(rows.coordinator_stats, stats)),
+        )
 
     def timeout_wheel(self, tc_id: int, bounds: Sequence[float]) -> tuple[int, ...]:
         """A histogram of the time that open transactions of a coordinator have left.

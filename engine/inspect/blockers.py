@@ -45,10 +45,11 @@ def blockers(
     """The first ``limit`` ongoing transactions that begin above an offset, in the order of their
     first offsets: the first one holds the stable position, after its end the second does, and so
     on. None in a sidecar-buffered partition, where they hold back nobody."""
-    with reading.view(partition) as view:
+    ongoing = ("ongoing", {"above": above, "limit": limit + 1})
+    with reading.view(partition, ongoing) as view:
         if view.head.first_ongoing_offset is None:
             return ()
-        stack = [ongoing_txn(row) for row in view.all("ongoing", above=above, limit=limit + 1)]
+        stack = [ongoing_txn(row) for row in view.given[0]]
         if not stack:  # What was above has ended since the page before.
             return ()
         after = [each.first_offset - 1 for each in stack[1:]]
@@ -56,16 +57,16 @@ def blockers(
             after.append(view.last_offset)
         freed = view.count([position + 1 for position in after])
     stack = stack[: len(after)]
-    known = coordinator.get_many(ongoing.txn_id for ongoing in stack)
+    known = coordinator.get_many(each.txn_id for each in stack)
     return tuple(
         Blocker(
-            ongoing=ongoing,
-            transaction=known.get(ongoing.txn_id),
+            ongoing=each,
+            transaction=known.get(each.txn_id),
             stable_position_after=position,
             messages_freed=count.messages,
             exact=count.exact,
         )
-        for ongoing, position, count in zip(stack, after, freed, strict=True)
+        for each, position, count in zip(stack, after, freed, strict=True)
     )
 
 

@@ -1,8 +1,8 @@
 """The cross-check of coordinators, buffers and pending acks (reference/kafka.md §8).
 
 The databases have no common snapshot, so the order of reading matters. First comes what a
-participant holds open (one statement on its broker); then what the coordinator knows of those
-transactions (one snapshot of its database); then, for what looks wrong, whether the participant
+participant holds open (one statement on its broker); then what the coordinators know of those
+transactions (one snapshot of their database); then, for what looks wrong, whether the participant
 still holds it. In this order healthy traffic raises no alarm:
 
 - A header exists before anybody can name its id, and outcomes are kept for ever. So what was open
@@ -23,8 +23,10 @@ has ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, repeat
+from operator import attrgetter
 
 from engine.coordinator import rows
 from engine.coordinator.coordinator import Coordinator
@@ -37,7 +39,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import Outcome, outcome_of
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database, Params, Row
 
 #: How many open things one page looks at, and how many of them one statement reads.
 _LOOK = 2000
@@ -46,6 +48,8 @@ _BATCH = 500
 _NAMED = 50
 _START = (-1, -1, -1)
 _Key = tuple[int, int, int]
+#: What is open: the key of each, and what is wrong with it, None for nothing.
+_Open = list[tuple[_Key, "Hanging | None"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +95,14 @@ class HangingPage:
 
 class CrossCheck:
     """Walks over what is open, in stages: stage 0 is the coordinators' transactions; then each
-    broker has two stages, an odd one for its partitions and an even one for its subscriptions."""
+    broker has two stages, an odd one for its partitions and an even one for its subscriptions. The
+    first batches of all brokers' stages are read together, and judged by one snapshot of the
+    coordinators' database."""
 
     def __init__(
         self, reading: Reading, coordinator: Coordinator, database: Database, patience: Patience
     ) -> None:
-        self._reading = reading
+        self._brokers = list(reading.brokers)
         self._coordinator = coordinator
         self._database = database
         self._patience = patience
@@ -105,49 +111,32 @@ class CrossCheck:
         """See :meth:`engine.inspect.inspector.Inspector.hanging`."""
         check_limit(limit)
         stage, key = _place(cursor)
-        brokers = list(self._reading.brokers)
+        stages = range(2 * len(self._brokers) + 1)
         unavailable: dict[str, str] = {}
+        read: dict[int, _Open] = {}
         found: list[Hanging] = []
         looked = 0
-        while stage <= 2 * len(brokers):
-            try:
-                batch = self._batch(stage, key, brokers)
-            except EngineError as error:
-                if stage == 0 or error.code == "CoordinatorUnavailable":
-                    raise
-                unavailable[brokers[(stage - 1) // 2].name] = error.message
-                batch = []
+        while stage in stages:
+            if stage == 0:
+                read[stage] = list(self._headers(key))
+            elif stage not in read:
+                together = range(stage, stages.stop) if key == _START else (stage,)
+                batches, faults = self._held(together, key)
+                read |= batches
+                unavailable |= faults
+            batch = read.pop(stage)
             for at, hanging in batch:
                 key = at
                 if hanging is not None:
                     found.append(hanging)
                 if len(found) == limit:
-                    return self._answer(found, stage, key, unavailable)
+                    return _answer(found, stage, key, unavailable)
             looked += len(batch)
             if len(batch) < _BATCH:
                 stage, key = stage + 1, _START
-            if looked >= _LOOK and stage <= 2 * len(brokers):
-                return self._answer(found, stage, key, unavailable)
-        return self._answer(found, None, key, unavailable)
-
-    def _answer(
-        self, found: list[Hanging], stage: int | None, key: _Key, unavailable: dict[str, str]
-    ) -> HangingPage:
-        return HangingPage(
-            items=tuple(found),
-            next_cursor=None if stage is None else encode_cursor(stage, *key),
-            unavailable=unavailable | self._recovering(unavailable),
-        )
-
-    def _batch(
-        self, stage: int, key: _Key, brokers: Sequence[Database]
-    ) -> list[tuple[_Key, Hanging | None]]:
-        """The next open things of a stage after a key: the key of each, and what is wrong with it,
-        None for nothing."""
-        if stage == 0:
-            return list(self._headers(key))
-        kind = _SPANS if stage % 2 else _ACKS
-        return list(self._held(brokers[(stage - 1) // 2], kind, key))
+            if looked >= _LOOK and stage in stages:
+                return _answer(found, stage, key, unavailable)
+        return _answer(found, None, key, unavailable)
 
     def _headers(self, key: _Key) -> Iterator[tuple[_Key, Hanging | None]]:
         with self._database.session() as session:
@@ -156,7 +145,9 @@ class CrossCheck:
             verdicts = [judge_header(one, self._patience) for one in live]
             judged = list(zip(live, verdicts, strict=True))
             decided = [one.txn_id for one, verdict in judged if verdict and one.decided_at]
-            waiting = session.all("waiting_for", **id_lists(decided), limit=_LOOK)
+            waiting = (
+                session.all("waiting_for", **id_lists(decided), limit=_LOOK) if decided else []
+            )
         for one, verdict in judged:
             at = (0, one.txn_id.tc_id, one.txn_id.sequence)
             if verdict is None:
@@ -172,39 +163,38 @@ class CrossCheck:
             )
             yield at, hanging
 
-    def _held(
-        self, database: Database, kind: _Kind, key: _Key
-    ) -> Iterator[tuple[_Key, Hanging | None]]:
-        """As :meth:`_batch`, for one kind of participants of one broker."""
-        place = {"holder": key[0], "tc_id": key[1], "sequence": key[2]}
-        with database.session() as session:
-            held = session.all(kind.open, **place, limit=_BATCH)
-        if not held:
-            return
-        known = self._known(database, kind, held)
-        suspects: dict[_Key, Hanging] = {}
-        for row in held:
-            verdict = known.judge(row, kind)
-            if verdict is not None:
-                suspects[kind.key(row)] = known.finding(database, row, kind, verdict)
-        still = _still(database, kind, suspects)
-        for row in held:
-            at = kind.key(row)
-            yield at, suspects.get(at) if at in still else None
+    def _held(self, stages: Iterable[int], key: _Key) -> tuple[dict[int, _Open], dict[str, str]]:
+        """The next batch after a key of each of some brokers' stages, and what could not be looked
+        at, and why."""
+        batches: dict[int, _Open] = {stage: [] for stage in stages}
+        faults: dict[str, str] = {}
+        held: list[_Held] = []
+        for database, group in groupby(batches, self._broker_of):
+            try:
+                there, recovering = _held_on(database, list(group), key)
+            except EngineError as error:
+                faults[database.name] = error.message
+                continue
+            held += there
+            faults |= recovering
+        known = self._known(held)
+        for database, parts in groupby(held, attrgetter("database")):
+            try:
+                batches |= _judged(database, list(parts), known)
+            except EngineError as error:
+                faults[database.name] = error.message
+        return batches, faults
 
-    def _known(self, database: Database, kind: _Kind, held: list[Row]) -> _Known:
-        """What the coordinators know of the transactions in some rows, from one snapshot."""
-        params: dict[str, object] = {
-            **id_lists(map(txn_of, held)),
-            "topic_ids": [row.topic_id for row in held],
-            "members": [kind.member(row) for row in held],
-        }
-        if kind is _ACKS:
-            params["broker"] = database.name
-        ids = {txn_of(row) for row in held}
-        headers, memberships = self._database.snapshot(
-            ("get_txns", id_lists(ids)), (kind.memberships, params)
-        )
+    def _broker_of(self, stage: int) -> Database:
+        return self._brokers[(stage - 1) // 2]
+
+    def _known(self, held: Sequence[_Held]) -> _Known:
+        """What the coordinators know of the transactions that hold something, from one snapshot."""
+        ids = {txn_of(row) for part in held for row in part.rows}
+        if not ids:
+            return _Known({}, {}, {})
+        memberships = [(part.kind.memberships, part.named()) for part in held]
+        headers, *members = self._database.snapshot(("get_txns", id_lists(ids)), *memberships)
         transactions = {txn_of(row): rows.transaction(row) for row in headers}
         known = transactions
         if headless := ids - transactions.keys():  # Outcomes outlive headers.
@@ -216,21 +206,11 @@ class CrossCheck:
                 for txn_id in ids
             },
             {
-                (txn_of(row), row.topic_id, row.member): ParticipantState(row.state)
-                for row in memberships
+                (part.stage, txn_of(row), row.topic_id, row.member): ParticipantState(row.state)
+                for part, found in zip(held, members, strict=True)
+                for row in found
             },
         )
-
-    def _recovering(self, unavailable: Mapping[str, str]) -> dict[str, str]:
-        """Partitions that a crash has emptied and nobody has rebuilt yet: what is open in them is
-        not known."""
-        found, _ = self._reading.on_each("headless", limit=_NAMED)
-        return {
-            f"{row.topic}:{row.number}": "recovering"
-            for database, headless in found.items()
-            if database.name not in unavailable
-            for row in headless
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,35 +236,56 @@ _ACKS = _Kind("open_acks", "subscription_memberships", "acks_still_open", "subsc
 
 
 @dataclass(frozen=True, slots=True)
+class _Held:
+    """What participants of one kind hold on one broker."""
+
+    stage: int
+    database: Database
+    kind: _Kind
+    rows: Sequence[Row]
+
+    def named(self) -> Params:
+        """The participants, to ask whether they are their transactions' members."""
+        params: dict[str, object] = {
+            **id_lists(map(txn_of, self.rows)),
+            "topic_ids": [row.topic_id for row in self.rows],
+            "members": [self.kind.member(row) for row in self.rows],
+        }
+        return params | ({"broker": self.database.name} if self.kind is _ACKS else {})
+
+
+@dataclass(frozen=True, slots=True)
 class _Known:
-    """What the coordinators know of some transactions, and the verdicts that follow from it."""
+    """What the coordinators know of some transactions, and the verdicts that follow from it.
+    ``memberships``: by stage, transaction, topic and member."""
 
     transactions: Mapping[TxnID, Transaction]
     outcomes: Mapping[TxnID, Outcome | None]
-    memberships: Mapping[tuple[TxnID, int, object], ParticipantState]
+    memberships: Mapping[tuple[int, TxnID, int, object], ParticipantState]
 
-    def judge(self, row: Row, kind: _Kind) -> Verdict | None:
+    def judge(self, row: Row, part: _Held) -> Verdict | None:
         txn_id = txn_of(row)
         transaction = self.transactions.get(txn_id)
+        member = part.stage, txn_id, row.topic_id, part.kind.member(row)
         return judge_holder(
             status=transaction.status if transaction else None,
             outcome=self.outcomes[txn_id],
-            membership=self.memberships.get((txn_id, row.topic_id, kind.member(row))),
+            membership=self.memberships.get(member),
             fenced=row.fenced,
-            offline=kind is _SPANS and not row.online,
+            offline=part.kind is _SPANS and not row.online,
         )
 
-    def finding(self, database: Database, row: Row, kind: _Kind, verdict: Verdict) -> Hanging:
+    def finding(self, row: Row, part: _Held, verdict: Verdict) -> Hanging:
         txn_id = txn_of(row)
         found = Hanging(
             txn_id=txn_id,
             verdict=verdict,
-            broker=database.name,
+            broker=part.database.name,
             transaction=self.transactions.get(txn_id),
             outcome=self.outcomes[txn_id],
             messages=row.messages,
         )
-        if kind is _ACKS:
+        if part.kind is _ACKS:
             return replace(found, subscription=subscription_of(row))
         return replace(
             found,
@@ -295,10 +296,60 @@ class _Known:
         )
 
 
-def _still(database: Database, kind: _Kind, suspects: Mapping[_Key, Hanging]) -> set[_Key]:
-    """The keys of those suspects that the participants still hold."""
-    if not suspects:
-        return set()
+def _answer(
+    found: list[Hanging], stage: int | None, key: _Key, unavailable: dict[str, str]
+) -> HangingPage:
+    return HangingPage(
+        items=tuple(found),
+        next_cursor=None if stage is None else encode_cursor(stage, *key),
+        unavailable=unavailable,
+    )
+
+
+def _held_on(
+    database: Database, stages: Sequence[int], key: _Key
+) -> tuple[list[_Held], dict[str, str]]:
+    """What participants of a broker hold after a key, and its partitions that a crash has emptied
+    and nobody has rebuilt yet: what is open in them is not known."""
+    place = {"holder": key[0], "tc_id": key[1], "sequence": key[2], "limit": _BATCH}
+    kinds = [_SPANS if stage % 2 else _ACKS for stage in stages]
+    with database.session() as session:
+        # In this order: a partition may be rebuilt in between.
+        headless, *found = session.batch(
+            ("headless", {"limit": _NAMED}), *((kind.open, place) for kind in kinds)
+        )
+    held = map(_Held, stages, repeat(database), kinds, found)
+    return list(held), {f"{row.topic}:{row.number}": "recovering" for row in headless}
+
+
+def _judged(database: Database, held: Sequence[_Held], known: _Known) -> dict[int, _Open]:
+    """By stage what is open on one broker. What looks wrong is looked at once more."""
+    suspects = {
+        part.stage: {
+            part.kind.key(row): known.finding(row, part, verdict)
+            for row in part.rows
+            if (verdict := known.judge(row, part)) is not None
+        }
+        for part in held
+    }
+    doubted = [part for part in held if suspects[part.stage]]
+    asked = [(part.kind.still_open, _doubts(part.kind, suspects[part.stage])) for part in doubted]
+    still: dict[int, set[_Key]] = {}
+    if asked:
+        with database.session() as session:
+            for part, found in zip(doubted, session.batch(*asked), strict=True):
+                still[part.stage] = {(row.holder, row.tc_id, row.sequence) for row in found}
+    return {
+        part.stage: [
+            (at, suspects[part.stage].get(at) if at in still.get(part.stage, ()) else None)
+            for at in map(part.kind.key, part.rows)
+        ]
+        for part in held
+    }
+
+
+def _doubts(kind: _Kind, suspects: Mapping[_Key, Hanging]) -> Params:
+    """The keys of suspects, to ask which of them their participants still hold."""
     holders, tc_ids, sequences = zip(*suspects, strict=True)
     params: dict[str, object] = {
         "holders": list(holders),
@@ -307,9 +358,7 @@ def _still(database: Database, kind: _Kind, suspects: Mapping[_Key, Hanging]) ->
     }
     if kind is _SPANS:
         params["first_offsets"] = [hanging.first_offset for hanging in suspects.values()]
-    with database.session() as session:
-        found = session.all(kind.still_open, **params)
-    return {(row.holder, row.tc_id, row.sequence) for row in found}
+    return params
 
 
 def _waiting(row: Row) -> Waiting:

@@ -40,6 +40,8 @@ class View:
     session: Session
     buffer: str
     topic_id: int
+    #: The rows of what was asked together with the head (:meth:`Reading.view`).
+    given: tuple[list[Row], ...] = ()
 
     def all(self, name: str, /, **params: object) -> list[Row]:
         """The rows of a statement about this partition."""
@@ -164,22 +166,27 @@ class Reading:
         return found is not None
 
     @contextmanager
-    def view(self, partition: PartitionName) -> Iterator[View]:
-        """A partition in one snapshot of its broker.
+    def view(self, partition: PartitionName, *also: tuple[str, Params]) -> Iterator[View]:
+        """A partition in one snapshot of its broker. What else is asked in any case can be asked in
+        the same round trip (``also``, statements about the partition; :attr:`View.given`).
 
         Raises:
             TopicNotFound, PartitionNotFound: there is no such partition.
             PartitionUnavailable: it is recovering, or its broker cannot be reached.
         """
         database = self.locate(partition).database
-        with self.views(database, [partition]) as (_, (view,)):
+        with self.views(database, [partition], *also) as (_, (view,)):
             yield view
 
     @contextmanager
     def views(
-        self, database: Database, partitions: Sequence[PartitionName]
+        self,
+        database: Database,
+        partitions: Sequence[PartitionName],
+        *also: tuple[str, Params],
     ) -> Iterator[tuple[Session, tuple[View, ...]]]:
-        """Partitions of one broker (there may be none) in one snapshot of it, with its session.
+        """Partitions of one broker (there may be none) in one snapshot of it, with its session;
+        ``also`` as in :meth:`view`, about each of them.
 
         Raises:
             As :meth:`view`.
@@ -188,16 +195,32 @@ class Reading:
         for attempt in range(2):
             # At the second attempt the catalog is asked: a topic may have been made anew.
             located = [self._log.locate(each, fresh=attempt > 0) for each in partitions]
-            heads = [("head", {"partition_id": each.partition_id}) for each in located]
+            asked = [
+                (name, {"partition_id": each.partition_id, **params})
+                for each in located
+                for name, params in (("head", {}), *also)
+            ]
             with database.reading() as session:
-                found = session.batch(*heads) if heads else []
-                lost = [place for place, rows in enumerate(found) if not rows]
+                answers = session.batch(*asked) if asked else []
+                each = 1 + len(also)
+                found = [answers[n : n + each] for n in range(0, len(answers), each)]
+                lost = [place for place, (head, *_) in enumerate(found) if not head]
                 if not lost:
                     yield (
                         session,
                         tuple(
-                            View(name, at.partition_id, head, session, head.buffer, head.topic_id)
-                            for name, at, [head] in zip(partitions, located, found, strict=True)
+                            View(
+                                name,
+                                at.partition_id,
+                                head,
+                                session,
+                                head.buffer,
+                                head.topic_id,
+                                tuple(given),
+                            )
+                            for name, at, ([head], *given) in zip(
+                                partitions, located, found, strict=True
+                            )
                         ),
                     )
                     return

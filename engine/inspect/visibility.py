@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -26,6 +26,7 @@ from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 
@@ -108,9 +109,10 @@ class Explainer:
             )
         try:
             with self._reading.view(partition) as view:
-                in_log = committed = list(self._in_log(view, offset, isolation))
+                entry = view.one("entry_at", offset=offset) if offset <= view.last_offset else None
+                in_log = committed = list(_in_log(view, entry, offset, isolation))
                 if subscription is not None and isolation is not Isolation.READ_COMMITTED:
-                    committed = list(self._in_log(view, offset, Isolation.READ_COMMITTED))
+                    committed = list(_in_log(view, entry, offset, Isolation.READ_COMMITTED))
                 in_subscription = list(
                     self._in_subscription(view, offset, subscription) if subscription else ()
                 )
@@ -130,30 +132,8 @@ class Explainer:
             subscription=subscription,
             readable=readable,
             deliverable=None if subscription is None else is_committed and offered,
-            reasons=tuple(map(self._with_header, (*reasons, *in_subscription))),
+            reasons=self._with_headers((*reasons, *in_subscription)),
         )
-
-    def _in_log(self, view: View, offset: int, isolation: Isolation) -> Iterator[Reason]:
-        head = view.head
-        if not head.online:
-            yield Reason(ReasonCode.OFFLINE, "An operator has taken the partition offline.")
-            return
-        if offset < head.log_start_offset:
-            yield Reason(
-                ReasonCode.BELOW_LOG_START,
-                f"Retention has dropped it: the log begins at {head.log_start_offset}.",
-                {"log_start_offset": head.log_start_offset},
-            )
-            return
-        entry = view.one("entry_at", offset=offset) if offset <= view.last_offset else None
-        if entry is None or entry.first_offset > offset:
-            yield Reason(
-                ReasonCode.BEYOND_END,
-                f"Nothing stands at this offset; the last one is {view.last_offset}.",
-                {"last_offset": view.last_offset},
-            )
-            return
-        yield from _of_entry(view, entry, offset, isolation)
 
     def _in_subscription(self, view: View, offset: int, name: SubscriptionName) -> Iterator[Reason]:
         topic = self._topics.get(name.topic)
@@ -161,16 +141,17 @@ class Explainer:
         if record is None:
             raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
         key = {"subscription_id": record.subscription_id}
-        cursors = view.session.all("cursors", **key)
+        cursors, pending, letters = view.together(
+            ("cursors", key), ("pending_acks", key), ("dead_letter_at", {**key, "offset": offset})
+        )
         row = next((row for row in cursors if row.partition_id == view.partition_id), None)
         if row is None:
             yield Reason(ReasonCode.UNREAD, "The subscription has read nothing here yet.")
             return
-        pending = view.all("pending_acks", **key)
         taken = (
             _acknowledged(row, offset)
             or _pending(pending, offset)
-            or self._dead(view.one("dead_letter_at", **key, offset=offset), record)
+            or self._dead(next(iter(letters), None), record)
         )
         if taken is not None:
             yield taken
@@ -219,15 +200,27 @@ class Explainer:
         with self._reading.brokers.get(topic.brokers[0]).session() as session:
             return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
 
-    def _with_header(self, reason: Reason) -> Reason:
-        """Add what the coordinator knows of the transaction that a reason names."""
-        named = reason.evidence.get("txn_id")
-        if named is None or reason.code is ReasonCode.MARKER:
-            return reason
-        txn_id = TxnID.parse(str(named))
-        header = self._coordinator.get_many([txn_id]).get(txn_id)
-        if header is None:
-            return Reason(reason.code, reason.text, {**reason.evidence, "status": None})
+    def _with_headers(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+        """Add what the coordinators know of the transactions that the reasons name."""
+        named = [_named(reason) for reason in reasons]
+        headers = self._coordinator.get_many({txn_id for txn_id in named if txn_id is not None})
+        return tuple(
+            reason if txn_id is None else _with_header(reason, headers.get(txn_id))
+            for reason, txn_id in zip(reasons, named, strict=True)
+        )
+
+
+def _named(reason: Reason) -> TxnID | None:
+    """The transaction that a reason names, of which more is to be told."""
+    named = reason.evidence.get("txn_id")
+    if named is None or reason.code is ReasonCode.MARKER:
+        return None
+    return TxnID.parse(str(named))
+
+
+def _with_header(reason: Reason, header: Transaction | None) -> Reason:
+    known: dict[str, object] = {"status": None}
+    if header is not None:
         known = {
             "status": header.status.value,
             "owner": header.owner,
@@ -235,7 +228,30 @@ class Explainer:
             "opened_at": header.opened_at and time_text(header.opened_at),
             "deadline": header.deadline and time_text(header.deadline),
         }
-        return Reason(reason.code, reason.text, {**reason.evidence, **known})
+    return Reason(reason.code, reason.text, {**reason.evidence, **known})
+
+
+def _in_log(view: View, entry: Row | None, offset: int, isolation: Isolation) -> Iterator[Reason]:
+    """The reasons in the log. ``entry``: the first one that ends at the offset or behind it."""
+    head = view.head
+    if not head.online:
+        yield Reason(ReasonCode.OFFLINE, "An operator has taken the partition offline.")
+        return
+    if offset < head.log_start_offset:
+        yield Reason(
+            ReasonCode.BELOW_LOG_START,
+            f"Retention has dropped it: the log begins at {head.log_start_offset}.",
+            {"log_start_offset": head.log_start_offset},
+        )
+        return
+    if entry is None or entry.first_offset > offset:
+        yield Reason(
+            ReasonCode.BEYOND_END,
+            f"Nothing stands at this offset; the last one is {view.last_offset}.",
+            {"last_offset": view.last_offset},
+        )
+        return
+    yield from _of_entry(view, entry, offset, isolation)
 
 
 def _of_entry(view: View, entry: Row, offset: int, isolation: Isolation) -> Iterator[Reason]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar, overload
 
+from engine.log import looks
 from engine.log.admission import check, refusal
 from engine.log.appending import Answer, Appender, Batch
 from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
+from engine.log.looks import Look
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import MAX_PARTITIONS, Topics, once_more_when_made_anew
 from engine.model import batch
@@ -29,9 +31,11 @@ from engine.model.partition import (
 from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import Outcome
 from engine.postgres.database import Database, Params, Row
 from engine.settings import EngineSettings
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 #: How many ended transactions a page of the aborted-transaction index looks at.
 _INDEX_SCAN = 5000
@@ -230,24 +234,9 @@ class PartitionLogs(LogReader):
     def indexed(
         self, partition: PartitionName, from_offset: int, upper_offset: int
     ) -> tuple[IndexedTxn, ...]:
-        """Ended transactions of both outcomes whose marker stands in [from, upper), in order."""
-        rows = self._rows(
-            partition, "ended_within", from_offset=from_offset, to_offset=upper_offset - 1
-        )
-        return tuple(indexed_txn(row) for row in rows)
-
-    def ended_along(
-        self, partition: PartitionName, places: Sequence[int]
-    ) -> tuple[tuple[int, int, Outcome], ...]:
-        """A sample of the ended transactions of a partition: for each offset in ``places`` the one
-        whose marker comes next. The cost depends on the number of places, not on the log.
-
-        Returns:
-            First offset, marker's offset and outcome of each, without repetitions.
-        """
-        rows = self._rows(partition, "ended_along", places=list(places))
-        outcomes = {True: Outcome.ABORTED, False: Outcome.COMMITTED}
-        return tuple((row.first_offset, row.last_offset, outcomes[row.aborted]) for row in rows)
+        """See :func:`engine.log.looks.indexed`."""
+        [found] = self.look(partition, looks.indexed(from_offset, upper_offset))
+        return found
 
     def producers(self, partition: PartitionName, limit: int = 50) -> tuple[Producer, ...]:
         """The producers that have given a name, by name, with their newest batch."""
@@ -274,30 +263,30 @@ class PartitionLogs(LogReader):
         return ongoing_txn(rows[0]) if rows else None
 
     def segments(self, partition: PartitionName) -> tuple[Segment, ...]:
-        """The newest 500 segments, newest first."""
-        return tuple(
-            Segment(
-                ledger_id=row.ledger_id,
-                first_offset=row.first_offset,
-                last_offset=row.last_offset,
-                entries=row.entries,
-                bytes=row.bytes,
-                sealed=row.sealed_at is not None,
-                created_at=row.created_at,
-                offloaded_at=row.offloaded_at,
-            )
-            for row in self._rows(partition, "segments")
-        )
+        """See :func:`engine.log.looks.segments`."""
+        [found] = self.look(partition, looks.segments())
+        return found
 
     def history(self, partition: PartitionName, *, since: timedelta) -> tuple[PositionSample, ...]:
-        """Samples of the positions from ``since`` ago until now, oldest first, at most 5000."""
-        rows = self._rows(partition, "history", since=since)
-        return tuple(
-            PositionSample(
-                at=row.at, stable_position=row.stable_position, last_offset=row.last_offset
-            )
-            for row in reversed(rows)
-        )
+        """See :func:`engine.log.looks.history`."""
+        [found] = self.look(partition, looks.history(since))
+        return found
+
+    @overload
+    def look(self, partition: PartitionName, first: Look[A], /) -> tuple[A]: ...
+
+    @overload
+    def look(self, partition: PartitionName, first: Look[A], second: Look[B], /) -> tuple[A, B]: ...
+
+    def look(self, partition: PartitionName, *wanted: Look[Any]) -> tuple[Any, ...]:
+        """Ask several questions about a partition in one round trip.
+
+        Raises:
+            TopicNotFound, PartitionNotFound: there is no such partition.
+            PartitionUnavailable: it is recovering, or its broker cannot be reached.
+        """
+        found = self._asked(partition, *((look.statement, look.params) for look in wanted))
+        return tuple(look.read(rows) for look, rows in zip(wanted, found, strict=True))
 
     def _statuses_on(self, database: Database, topic: Topic, numbers: range) -> list[Row]:
         wanted: Params = {
@@ -325,19 +314,25 @@ class PartitionLogs(LogReader):
 
     @once_more_when_made_anew
     def _rows(self, partition: PartitionName, name: str, /, **parameters: object) -> list[Row]:
-        """The rows of a statement about one partition. When there are none, a crash may have
-        emptied the table, so the partition is rebuilt if it has no head, and the statement asked
-        again."""
+        [rows] = self._asked(partition, (name, parameters))
+        return rows
+
+    def _asked(
+        self, partition: PartitionName, *statements: tuple[str, Params]
+    ) -> Sequence[list[Row]]:
+        """The rows of statements about one partition. When one has none, a crash may have emptied
+        the table, so the partition is rebuilt if it has no head, and they are asked again."""
         location = self.locate(partition)
         key: Params = {"partition_id": location.partition_id}
+        asked = [(name, {**key, **params}) for name, params in statements]
         with location.database.session() as session:
-            # In this order: the head may be rebuilt between the two.
-            head, rows = session.batch(("has_head", key), (name, {**key, **parameters}))
-            if rows or head:
-                return rows
+            # In this order: the head may be rebuilt in between.
+            head, *found = session.batch(("has_head", key), *asked)
+            if head or all(found):
+                return found
         self._recover(location, partition)
         with location.database.session() as session:
-            return session.all(name, **key, **parameters)
+            return session.batch(*asked)
 
 
 def _appended(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> Appended:

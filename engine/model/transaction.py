@@ -193,6 +193,14 @@ class CoordinatorStats:
     owner: str | None
 
 
+class Load(NamedTuple):
+    """What the coordinators have to do at one moment: how many transactions are OPEN, COMMITTING
+    and ABORTING, and the counters of each coordinator."""
+
+    live: Mapping[TxnStatus, int]
+    coordinators: tuple[CoordinatorStats, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndCommand:
     """PIP-31's EndTxnOnPartition or EndTxnOnSubscription for one transaction. ``confirmed``: those

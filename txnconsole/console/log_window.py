@@ -14,8 +14,9 @@ from typing import Any
 
 from engine import Engine
 from engine.inspect.blockers import Blocker
+from engine.log import looks
 from engine.model.message import EntryKind, StoredMessage, Visibility
-from engine.model.partition import PartitionStatus
+from engine.model.partition import IndexedTxn, PartitionStatus, PositionSample
 from engine.model.topic_name import PartitionName
 from txnconsole.access.masking import key_shown
 from txnconsole.access.payloads import Sight
@@ -86,6 +87,10 @@ def window_of(
         for message in read_entries(engine, status, start, number)
     ]
     ongoing = spans_of(blockers)
+    drawn_until = min(base + ROWS * COLUMNS, status.last_offset + 1)
+    ended, samples = engine.log.look(
+        status.partition, looks.indexed(base, drawn_until), looks.history(HISTORY)
+    )
     return {
         "seq": position_of(status, ongoing),
         "columns": COLUMNS,
@@ -94,9 +99,9 @@ def window_of(
         "at": at,
         "pinned": at is None and fence + COLUMNS < base,
         "entries": [packed(message, sight) for message in messages],
-        "txns": _states(messages) | _ended(engine, status, base) | ongoing,
+        "txns": _states(messages) | _ended(ended) | ongoing,
         "summary": summary_of(status),
-        "history": read_history(engine, status.partition),
+        "history": _history(samples),
     }
 
 
@@ -158,9 +163,8 @@ def spans_of(blockers: Iterable[Blocker]) -> dict[str, Span]:
     return spans
 
 
-def read_history(engine: Engine, partition: PartitionName) -> list[list[int]]:
+def _history(samples: Iterable[PositionSample]) -> list[list[int]]:
     """Samples of the two positions as ``[ms, last, stable]``."""
-    samples = engine.log.history(partition, since=HISTORY)
     return [[milliseconds(one.at), one.last_offset, one.stable_position] for one in samples]
 
 
@@ -215,11 +219,9 @@ def _states(messages: Iterable[StoredMessage]) -> dict[str, Span]:
     return spans
 
 
-def _ended(engine: Engine, status: PartitionStatus, base: int) -> dict[str, Span]:
+def _ended(rows: Iterable[IndexedTxn]) -> dict[str, Span]:
     """The exact spans of the transactions that ended in the drawn range, the newest marker
     first."""
-    upper = min(base + ROWS * COLUMNS, status.last_offset + 1)
-    rows = engine.log.indexed(status.partition, base, upper)
     newest = sorted(rows, key=lambda row: row.last_offset, reverse=True)[:MAX_ENDED]
     return {
         str(row.txn_id): [

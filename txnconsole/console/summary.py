@@ -9,7 +9,7 @@ from datetime import timedelta
 from engine import Engine
 from engine.inspect.blockers import HeldBack
 from engine.model.errors import EngineError
-from engine.model.transaction import CoordinatorStats
+from engine.model.transaction import CoordinatorStats, Load
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.live.feed import digest
 from txnconsole.console.quantities import brief, percent, rate
@@ -26,8 +26,7 @@ RATES_HOLD = timedelta(seconds=30)
 class Summary:
     """What was read of the system; when a part cannot be read, the others still are."""
 
-    counts: Region[dict[TxnStatus, int]]
-    coordinators: Region[tuple[CoordinatorStats, ...]]
+    load: Region[Load]
     held_back: Region[HeldBack]
     #: Those of the last minute that a worker has sampled; None before the first one.
     rates: Rates | None = None
@@ -38,12 +37,12 @@ class Summary:
     def figures(self) -> dict[str, int | str | None]:
         """The figures by the names that the page's elements have: numbers, or text with a unit;
         None when unknown."""
-        counts = self.counts.value
+        load = self.load.value
         held = self.held_back.value
         figures: dict[str, int | str | None] = {
-            "open": None if counts is None else counts.get(TxnStatus.OPEN, 0),
-            "committing": None if counts is None else counts.get(TxnStatus.COMMITTING, 0),
-            "aborting": None if counts is None else counts.get(TxnStatus.ABORTING, 0),
+            "open": None if load is None else load.live[TxnStatus.OPEN],
+            "committing": None if load is None else load.live[TxnStatus.COMMITTING],
+            "aborting": None if load is None else load.live[TxnStatus.ABORTING],
             "held": None if held is None else len(held.partitions),
         }
         return (
@@ -88,17 +87,15 @@ def issued(stats: tuple[CoordinatorStats, ...]) -> int:
 
 def read_summary(engine: Engine) -> Summary:
     """Read the system once; databases are probed only when one of the reads failed."""
-    counts = region(engine.coordinator.counts)
-    coordinators = region(engine.coordinator.stats)
+    load = region(engine.coordinator.load)
     held_back = region(lambda: engine.inspect.held_back(HELD_BACK_LIMIT))
-    failed = any(part.error for part in (counts, coordinators, held_back))
+    failed = any(part.error for part in (load, held_back))
     if failed:
         unreachable = _unreachable(engine)
     else:
         unreachable = held_back.value.unavailable if held_back.value else {}
     return Summary(
-        counts=counts,
-        coordinators=coordinators,
+        load=load,
         held_back=held_back,
         rates=rates(),
         unreachable=unreachable,

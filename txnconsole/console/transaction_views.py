@@ -101,9 +101,9 @@ def _counts(listings: Iterable[Listing], me: str) -> dict[str, tuple[int, bool]]
         if query.txn_ids:
             found[text] = len(query.txn_ids), False
         elif query == parse("state:open"):
-            counts = region(engine().coordinator.counts).value
-            if counts is not None:
-                found[text] = counts.get(TxnStatus.OPEN, 0), False
+            load = region(engine().coordinator.load).value
+            if load is not None:
+                found[text] = load.live[TxnStatus.OPEN], False
         else:
             asked[text] = query.filter
     filters = list(asked.values())

@@ -94,8 +94,7 @@ def sample(engine: Engine) -> bool:
     if claimed is None:
         return False
     now, previous = claimed
-    counts = engine.coordinator.counts()
-    stats = engine.coordinator.stats()
+    load = engine.coordinator.load()
     held = engine.inspect.held_back(_HELD_BACK)
     since = _count_from(now)
     ends = by_span(
@@ -108,16 +107,18 @@ def sample(engine: Engine) -> bool:
     known = engine.coordinator.get_many(blocking) if blocking else {}
     elapsed = min(now - previous, _LONGEST_LOOK) if previous else timedelta()
     costs = charged(held, {txn_id: txn.owner for txn_id, txn in known.items()}, elapsed)
-    ages = [one.oldest_open_age_ms for one in stats if one.oldest_open_age_ms is not None]
+    ages = [
+        one.oldest_open_age_ms for one in load.coordinators if one.oldest_open_age_ms is not None
+    ]
     with transaction.atomic():
         _put_ends(ends)
         _run(
             "put_moment",
             width_s=FINE.seconds,
             at=span_of(now, FINE),
-            open=counts[TxnStatus.OPEN],
-            committing=counts[TxnStatus.COMMITTING],
-            aborting=counts[TxnStatus.ABORTING],
+            open=load.live[TxnStatus.OPEN],
+            committing=load.live[TxnStatus.COMMITTING],
+            aborting=load.live[TxnStatus.ABORTING],
             oldest_open_ms=max(ages, default=0),
             held_partitions=len(held.partitions),
             held_offsets=sum(status.hidden_messages for status in held.partitions),

@@ -30,7 +30,7 @@ def test_an_owner_has_no_more_open_than_it_may_and_others_are_free(engine: Engin
     assert "alice" in refused.value.message
     assert "limit is 3" in refused.value.message
     open_txn(engine, owner="bob")
-    assert engine.coordinator.counts()[TxnStatus.OPEN] == 4
+    assert engine.coordinator.load().live[TxnStatus.OPEN] == 4
     for ended, ending in zip(txns, (commit, abort, None), strict=True):
         if ending is None:  # an expired one counts no more, either
             overdue(engine, ended)

@@ -166,7 +166,7 @@ def settle(engine: Engine) -> None:
     for _ in range(3):
         due_now(engine)
         finalize(engine)
-    assert sum(engine.coordinator.counts().values()) == 0
+    assert sum(engine.coordinator.load().live.values()) == 0
 
 
 def readable(engine: Engine) -> tuple[list[str], list[str]]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from engine import Engine
+from engine.log import looks
 from engine.model.errors import (
     InvalidRequest,
     InvalidTxnStatus,
@@ -384,7 +385,7 @@ def test_ended_transactions_along_a_partition_are_looked_at_in_places(engine: En
         engine.produce(P0, batch("x"), txn_id=txn_id)
         end(engine, txn_id)
     committed, aborted = Outcome.COMMITTED, Outcome.ABORTED
-    whole = engine.log.ended_along(P0, range(6))
+    whole, some = engine.log.look(P0, looks.ended_along(range(6)), looks.ended_along([0, 4]))
     assert whole == ((0, 1, committed), (2, 3, aborted), (4, 5, committed))
-    assert engine.log.ended_along(P0, [0, 4]) == ((0, 1, committed), (4, 5, committed))
-    assert engine.log.ended_along(P0, [6]) == ()
+    assert some == ((0, 1, committed), (4, 5, committed))
+    assert engine.log.look(P0, looks.ended_along([6])) == ((),)

@@ -106,10 +106,9 @@ class TransactionFeed(ChangeFeed):
 
 def live_figures() -> dict[str, int]:
     """How many live transactions each state has, and how many transactions were ever opened."""
-    figures = {
-        str(status).lower(): number for status, number in engine().coordinator.counts().items()
-    }
-    return figures | {"issued": issued(engine().coordinator.stats())}
+    load = engine().coordinator.load()
+    figures = {str(status).lower(): number for status, number in load.live.items()}
+    return figures | {"issued": issued(load.coordinators)}
 
 
 def _holding_of(txn_id: TxnID) -> Holding | None:

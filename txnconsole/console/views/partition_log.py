@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
 from engine.inspect.blockers import Blocker
+from engine.log import looks
 from engine.model.errors import InvalidRequest, MessageNotFound
 from engine.model.message import StoredMessage
 from engine.model.partition import PartitionStatus
@@ -53,14 +55,18 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     blockers = read_blockers(engine(), status)
     at, sight = _offset(request), _sight_in_common(request, topic)
     seen = window_of(engine(), status, blockers, at=at, sight=sight)
+    places = looks.ended_along(_places(status))
+    segments, ended = region(
+        lambda: engine().log.look(partition, looks.segments(), places)
+    ).value or ((), ())
     context = frame(partition, "log", status) | {
         "channel": f"part:{partition}",
         "position": seen["seq"],
         "window": seen,
         "at": at,
         "isolation": isolation if isolation in _ISOLATION else "rc",
-        "segments": region(lambda: engine().log.segments(partition)).value or (),
-        "ended": region(lambda: _ended_along(status)).value or "",
+        "segments": segments,
+        "ended": _course(ended),
         "export_from": max(status.log_start_offset, status.last_offset - _EXPORTED + 1),
         "isolation_name": _ISOLATION.get(isolation, _ISOLATION["rc"]),
         **_blocker(request, status, blockers),
@@ -128,12 +134,15 @@ def _blocker(
     }
 
 
-def _ended_along(status: PartitionStatus) -> str:
-    """Ended transactions over the whole partition, in the form that the page's overview line needs:
-    first offset, marker, and ``a`` for an aborted one."""
+def _places(status: PartitionStatus) -> range:
+    """Offsets over the whole partition, in equal steps."""
     start, last = status.log_start_offset, status.last_offset
-    step = max(1, -(-(last + 1 - start) // _PLACES))
-    ended = engine().log.ended_along(status.partition, range(start, last + 1, step))
+    return range(start, last + 1, max(1, -(-(last + 1 - start) // _PLACES)))
+
+
+def _course(ended: Iterable[tuple[int, int, Outcome]]) -> str:
+    """Ended transactions in the form that the page's overview line needs: first offset, marker, and
+    ``a`` for an aborted one."""
     return " ".join(
         f"{first}:{marker}{'a' if outcome is Outcome.ABORTED else ''}"
         for first, marker, outcome in ended
