@@ -64,7 +64,7 @@ def test_a_new_database_has_a_rule_of_each_kind_and_they_all_can_be_measured(
     before = Evaluation.objects.get().at
     assert evaluate(engine) == 0
     assert Evaluation.objects.get().at > before
-    assert reading.firing() == []
+    assert reading.firing(reading.standing()) == []
 
 
 def test_a_database_of_before_gets_the_rule_of_a_new_kind_once(engine: Engine) -> None:
@@ -86,12 +86,12 @@ def test_an_alert_is_pending_then_firing_then_resolved_and_each_is_told_once(
     txn_id = hold_back(engine)
     look(engine)
     assert (only().state, only().object) == (AlertState.PENDING, f"partition:{PARTITION}")
-    assert reading.firing_count() == 0
+    assert reading.standing().firing == 0
     look(engine, 2)
     assert only().state == AlertState.FIRING
-    [told] = reading.firing()
+    [told] = reading.firing(reading.standing())
     assert (told.rule, told.detail) == ("Partition held back", f"1 offset behind {txn_id}")
-    assert reading.firing_count() == 1
+    assert reading.standing().firing == 1
     look(engine, 3)
     finish(engine, txn_id)
     look(engine, 2)
@@ -102,7 +102,7 @@ def test_an_alert_is_pending_then_firing_then_resolved_and_each_is_told_once(
     assert alert.peak >= alert.value > 0
     assert len(alert.samples) == 6
     assert [notice.kind for notice in Notice.objects.all()] == ["firing", "resolved"]
-    assert reading.firing() == []
+    assert reading.firing(reading.standing()) == []
 
 
 def test_of_what_is_about_to_fire_the_first_is_listed_first(engine: Engine) -> None:
@@ -287,12 +287,12 @@ def test_a_silence_tells_nobody_until_it_is_over(engine: Engine) -> None:
     look(engine, 3)
     assert only().state == AlertState.FIRING
     assert not Notice.objects.exists()
-    assert reading.firing_count() == 0
-    assert reading.firing()[0].silenced
+    assert reading.standing().firing == 0
+    assert reading.firing(reading.standing())[0].silenced
     pass_time(3600)
     look(engine)
     assert [notice.kind for notice in Notice.objects.all()] == [NoticeKind.FIRING]
-    assert reading.firing_count() == 1
+    assert reading.standing().firing == 1
 
 
 def silence_while_measuring(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
@@ -320,7 +320,7 @@ def test_a_silence_counts_for_an_evaluation_that_is_under_way(
     look(engine)
     assert only().state == AlertState.FIRING
     assert not Notice.objects.exists()
-    assert reading.firing()[0].silenced
+    assert reading.firing(reading.standing())[0].silenced
 
 
 def test_a_silence_of_workers_counts_for_an_evaluation_that_is_under_way(
@@ -513,15 +513,15 @@ def test_silent_workers_are_told_by_whoever_reads_and_written_down_by_who_comes_
     webhook()
     Evaluation.objects.update(at=Now())
     evaluate(engine)
-    assert reading.firing() == []
+    assert reading.firing(reading.standing()) == []
     pass_time(31)
-    [told] = reading.firing()
+    [told] = reading.firing(reading.standing())
     assert (told.id, told.object, told.kind) == (None, "workers", Kind.WORKER_SILENT)
     assert told.value >= 31_000
-    assert reading.firing_count() == 1
+    assert reading.standing().firing == 1
     assert not Alert.objects.exists()
     evaluate(engine)
-    assert reading.firing() == []
+    assert reading.firing(reading.standing()) == []
     alert = only()
     assert (alert.state, alert.object) == (AlertState.RESOLVED, "workers")
     assert alert.value >= 31_000
@@ -538,5 +538,5 @@ def test_a_silence_covers_silent_workers_too(engine: Engine) -> None:
     )
     evaluate(engine)
     pass_time(31)
-    assert reading.firing_count() == 0
-    assert reading.firing()[0].silenced
+    assert reading.standing().firing == 0
+    assert reading.firing(reading.standing())[0].silenced

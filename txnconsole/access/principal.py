@@ -72,12 +72,14 @@ def principal_of(user: AbstractBaseUser | AnonymousUser) -> Principal | None:
     """
     if not isinstance(user, User) or not user.is_active:
         return None
-    roles = (
-        frozenset({Role.ADMIN})
-        if user.is_superuser
-        else roles_named(user.groups.values_list("name", flat=True))
-    )
+    roles = frozenset({Role.ADMIN}) if user.is_superuser else roles_named(_groups_of(user))
     return Principal(user.get_username(), roles, read_only=settings.READ_ONLY)
+
+
+def _groups_of(user: User) -> Iterable[str]:
+    """The names of the user's groups, which a session's user has with them (UserBackend)."""
+    names: Iterable[str] | None = getattr(user, "group_names", None)
+    return user.groups.values_list("name", flat=True) if names is None else names
 
 
 def roles_named(names: Iterable[str]) -> frozenset[Role]:

@@ -12,7 +12,6 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from txnconsole.alerts import reading
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.models import Rule
 
 _log = structlog.get_logger(__name__)
@@ -33,14 +32,13 @@ class AlertsCollector(Collector):
         )
         try:
             counts = Counter(dict.fromkeys(Rule.objects.values_list("name", "severity"), 0))
-            counts.update(reading.firing_by_rule())
-            evaluated = reading.last_evaluation()
-            now = database_now()
+            standing = reading.standing()
+            counts.update(reading.firing_by_rule(standing))
         except (OperationalError, InterfaceError) as error:
             _log.warning("alerts not told", error=type(error).__name__)
             return ()
         for pair, count in counts.items():
             firing.add_metric(list(pair), count)
-        if evaluated is not None:
-            age.add_metric([], (now - evaluated).total_seconds())
+        if standing.evaluated_at is not None:
+            age.add_metric([], (standing.now - standing.evaluated_at).total_seconds())
         return firing, age

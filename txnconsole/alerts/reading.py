@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
+import msgspec
+from django.db import connection
 from django.db.models import (
     Case,
     Count,
@@ -25,10 +28,9 @@ from django.db.models import (
 )
 from django.db.models.functions import Now
 
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
-from txnconsole.alerts.models import Alert, Evaluation, Rule
-from txnconsole.alerts.silencing import open_silences, silenced_until
+from txnconsole.alerts.models import Alert
+from txnconsole.alerts.silencing import silenced_until
 from txnconsole.alerts.silent_workers import WORKERS
 from txnconsole.alerts.states import AlertState
 from txnconsole.alerts.units import milliseconds
@@ -36,7 +38,8 @@ from txnconsole.alerts.units import milliseconds
 #: The most alerts that are listed at once.
 MAX_FIRING = 500
 #: A worker that evaluated so recently is not silent, whatever the rules say.
-_ALIVE = timedelta(seconds=10)
+_ALIVE_MS = 10_000
+_STANDING = (Path(__file__).parent / "sql" / "standing.sql").read_text()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,22 +89,67 @@ class Firing:
         return (self.now - self.since) // timedelta(milliseconds=1)
 
 
-def firing_count() -> int:
-    """How many alerts fire and are not silenced. Acknowledged ones count: they still fire."""
-    return firing_by_rule().total()
+class _SilenceThatHolds(msgspec.Struct):
+    rule_id: int | None
+    objects_matching: str
+    until: datetime
 
 
-def firing_by_rule() -> Counter[tuple[str, str]]:
-    """As :func:`firing_count`, by the rule's name and the severity."""
+class _SilentRule(msgspec.Struct):
+    """A rule about silent workers, as sql/standing.sql writes it."""
+
+    id: int
+    name: str
+    severity: Severity
+    threshold: float
+    silences: list[_SilenceThatHolds]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How the alerts stand at the moment ``now``.
+
+    ``evaluated_at`` is when a worker last evaluated all rules, None when none ever has; ``stored``
+    counts the stored alerts that fire and are not silenced; ``silent_workers`` are the alerts
+    about silent workers, one for each such rule whose threshold has passed.
+    """
+
+    now: datetime
+    evaluated_at: datetime | None
+    stored: int
+    silent_workers: Sequence[Firing]
+
+    @property
+    def firing(self) -> int:
+        """How many alerts fire and are not silenced. Acknowledged ones count: they still fire."""
+        return self.stored + sum(not one.silenced for one in self.silent_workers)
+
+
+def standing() -> Standing:
+    """Read how the alerts stand, in one question (sql/standing.sql)."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STANDING, {"alive_ms": _ALIVE_MS})
+        now, at, stored, silent = cursor.fetchone()
+    rules = msgspec.json.decode(silent or b"[]", type=list[_SilentRule])
+    return Standing(
+        now=now,
+        evaluated_at=at,
+        stored=stored,
+        silent_workers=[_silent_workers(rule, at, now) for rule in rules],
+    )
+
+
+def firing_by_rule(standing: Standing) -> Counter[tuple[str, str]]:
+    """As :attr:`Standing.firing`, by the rule's name and the severity."""
     found = _loud().order_by().values_list("rule_name", "severity").annotate(firing=Count("id"))
     counts = Counter({(rule, severity): firing for rule, severity, firing in found})
-    counts.update((one.rule, str(one.severity)) for one in silent_workers() if not one.silenced)
+    silent = standing.silent_workers
+    counts.update((one.rule, str(one.severity)) for one in silent if not one.silenced)
     return counts
 
 
-def firing(limit: int = MAX_FIRING) -> list[Firing]:
+def firing(standing: Standing, limit: int = MAX_FIRING) -> list[Firing]:
     """What fires, the worst first: unsilenced before silenced, then by severity, then by age."""
-    now = database_now()
     rank = Case(
         *(When(severity=severity, then=Value(-severity.rank)) for severity in Severity),
         output_field=IntegerField(),
@@ -112,7 +160,8 @@ def firing(limit: int = MAX_FIRING) -> list[Firing]:
         output_field=IntegerField(),
     )
     found = Alert.objects.filter(state=AlertState.FIRING).order_by(quiet, rank, "fired_at", "id")
-    return silent_workers() + [firing_alert(alert, now) for alert in found[:limit]]
+    stored = (firing_alert(alert, standing.now) for alert in found[:limit])
+    return [*standing.silent_workers, *stored]
 
 
 def about_to_fire(limit: int) -> tuple[list[Alert], int]:
@@ -149,7 +198,9 @@ def firing_alert(alert: Alert, now: datetime) -> Firing:
     )
 
 
-def as_listed(keys: Sequence[str], since: datetime | None) -> tuple[list[Firing], int]:
+def as_listed(
+    standing: Standing, keys: Sequence[str], since: datetime | None
+) -> tuple[list[Firing], int]:
     """The alerts of a list that was read before, in the same order, so that whoever looks at the
     list keeps their place in it; and how many new ones fire.
 
@@ -159,9 +210,9 @@ def as_listed(keys: Sequence[str], since: datetime | None) -> tuple[list[Firing]
             it does not have is new, even one that was measured before the list was read and stored
             after.
     """
-    now = database_now()
+    now = standing.now
     ids = [int(key) for key in keys if key.isdecimal()]
-    found = {one.key: one for one in silent_workers()}
+    found = {one.key: one for one in standing.silent_workers}
     newer = len(found.keys() - set(keys))
     others = Alert.objects.filter(state=AlertState.FIRING).exclude(pk__in=ids)
     newer += (others if since is None else others.filter(fired_at__gte=since)).count()
@@ -169,15 +220,11 @@ def as_listed(keys: Sequence[str], since: datetime | None) -> tuple[list[Firing]
     return [found[key] for key in keys if key in found], newer
 
 
-def unlisted(listed: Sequence[Firing], newer: int) -> int:
+def unlisted(standing: Standing, listed: Sequence[Firing], newer: int) -> int:
     """How many alerts fire besides those of a list and those that are newer than it."""
-    fire = Alert.objects.filter(state=AlertState.FIRING).count() + len(silent_workers())
+    stored = Alert.objects.filter(state=AlertState.FIRING).count()
+    fire = stored + len(standing.silent_workers)
     return max(0, fire - newer - sum(one.resolved_at is None for one in listed))
-
-
-def last_evaluation() -> datetime | None:
-    """When a worker last evaluated all rules; None when none ever has."""
-    return Evaluation.objects.values_list("at", flat=True).first()
 
 
 def _loud() -> QuerySet[Alert]:
@@ -186,29 +233,19 @@ def _loud() -> QuerySet[Alert]:
     )
 
 
-def silent_workers() -> list[Firing]:
-    """The alerts about silent workers: one for each such rule whose threshold has passed."""
-    found = Evaluation.objects.annotate(now=Now()).values_list("at", "now").first()
-    if found is None or found[1] - found[0] < _ALIVE:
-        return []
-    at, now = found
-    age_ms = milliseconds(now - at)
-    rules = list(Rule.objects.filter(kind=Kind.WORKER_SILENT, enabled=True, threshold__lt=age_ms))
-    silences = open_silences() if rules else []
-    return [
-        Firing(
-            id=None,
-            rule_id=rule.pk,
-            rule=rule.name,
-            kind=Kind.WORKER_SILENT,
-            severity=Severity(rule.severity),
-            object=WORKERS,
-            detail="No worker evaluates the rules: nothing else here is up to date.",
-            value=age_ms,
-            threshold=rule.threshold,
-            since=at + timedelta(milliseconds=rule.threshold),
-            now=now,
-            silenced_until=silenced_until(silences, rule.pk, WORKERS),
-        )
-        for rule in rules
-    ]
+def _silent_workers(rule: _SilentRule, at: datetime, now: datetime) -> Firing:
+    """The alert about workers that are silent since ``at``."""
+    return Firing(
+        id=None,
+        rule_id=rule.id,
+        rule=rule.name,
+        kind=Kind.WORKER_SILENT,
+        severity=rule.severity,
+        object=WORKERS,
+        detail="No worker evaluates the rules: nothing else here is up to date.",
+        value=milliseconds(now - at),
+        threshold=rule.threshold,
+        since=at + timedelta(milliseconds=rule.threshold),
+        now=now,
+        silenced_until=silenced_until(rule.silences, rule.id, WORKERS),
+    )

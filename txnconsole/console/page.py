@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import cache, wraps
 from http import HTTPStatus
 from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from engine.postgres import absences, deadlines
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.refusing import record_refusal
 from txnconsole.access.roles import Permission
+from txnconsole.alerts.reading import Standing, standing
 from txnconsole.audit.chain import Actor
 from txnconsole.preferences.models import Preferences, preferences_of
 
@@ -32,6 +33,8 @@ class ConsoleRequest(HttpRequest):
 
     principal: Principal
     preferences: Preferences
+    #: How the alerts stand, and what time it is: read at most once for the view and its frame.
+    standing: Callable[[], Standing]
 
 
 View = Callable[Concatenate[ConsoleRequest, P], HttpResponseBase]
@@ -55,7 +58,8 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
             if principal is None or user.pk is None:
                 return _to_login(request)
             request.principal = principal
-            request.preferences = preferences_of(user.pk)
+            request.preferences = preferences_of(user)
+            request.standing = cache(standing)
             if not principal.may(permission):
                 return forbidden(request, permission)
             with timezone.override(request.preferences.zone_info), absences.remembered():

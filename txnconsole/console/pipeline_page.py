@@ -9,11 +9,9 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, QuerySet
-from django.db.models.functions import Now
 
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_status import TxnStatus
-from txnconsole.alerts.clock import database_now
 from txnconsole.console.live.feed import digest
 from txnconsole.console.newer import MOST
 from txnconsole.console.reads import Region, region
@@ -85,29 +83,29 @@ class RunList:
     newer: int
 
 
-def read_overview() -> Overview:
-    """Read everything that the page ``/pipeline`` shows."""
-    counts = dict(
-        PipelineRun.objects.filter(state__in=UNFINISHED)
-        .order_by()
-        .values_list("state")
-        .annotate(Count("id"))
-    )
-    failed = PipelineRun.objects.filter(state=JobState.FAILED, ended_at__gt=Now() - _DAY)
+def read_overview(now: datetime) -> Overview:
+    """Read everything that the page ``/pipeline`` shows at the moment ``now``."""
+    unfinished = PipelineRun.objects.filter(state__in=UNFINISHED)
+    failed = PipelineRun.objects.filter(state=JobState.FAILED, ended_at__gt=now - _DAY)
+    counts = dict(_by_state(unfinished).union(_by_state(failed), all=True))
     audits = _listed().filter(kind="audit", state=JobState.DONE)
     newest = _newest()
     return Overview(
         jobs=[Job(kind, newest.get(name), _every(name)) for name, kind in KINDS.items()],
         running=counts.get(JobState.RUNNING, 0),
         queued=counts.get(JobState.QUEUED, 0),
-        failed_today=failed.count(),
+        failed_today=counts.get(JobState.FAILED, 0),
         audit=audits.first(),
         tasks_waiting=connection.queued(),
         workers_seen=heartbeat.workers_seen(),
         tasks=_tasks(),
         schedule_faults=schedule_faults(settings.PIPELINE_SCHEDULE),
-        now=database_now(),
+        now=now,
     )
+
+
+def _by_state(runs: QuerySet[PipelineRun]) -> QuerySet[PipelineRun, tuple[str, int]]:
+    return runs.order_by().values_list("state").annotate(Count("id"))
 
 
 def _newest() -> dict[str, PipelineRun]:

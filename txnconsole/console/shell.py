@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission, Role
-from txnconsole.alerts.reading import firing_count
+from txnconsole.alerts.reading import standing
 from txnconsole.console.command_lines import command_lines
 from txnconsole.preferences.models import Pace
 
@@ -95,18 +95,23 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "preferences": getattr(request, "preferences", None),
         "paces": Pace.choices,
         "role": next((role for role in _RANK if role in principal.roles), None),
-        "navigation": [
-            (title, links)
-            for title, pages in (("", _PAGES), *_GROUPS)
-            if (links := _links(request, principal, pages))
-        ],
         "environment_name": settings.ENVIRONMENT_NAME,
         "read_only": settings.READ_ONLY,
-        # Asked for by the frame, and by what it is not around.
+        # Asked for by the frame, and not by what it is not around.
+        "navigation": partial(_navigation, request, principal),
         "command_lines": partial(command_lines, request, principal.name),
         "in_dialog": in_dialog,
         "title_level": 2 if in_dialog else 1,  # In a dialog, or on a page of its own.
     }
+
+
+def _navigation(request: HttpRequest, principal: Principal) -> list[tuple[str, list[NavLink]]]:
+    """The groups of pages that the principal may open."""
+    return [
+        (title, links)
+        for title, pages in (("", _PAGES), *_GROUPS)
+        if (links := _links(request, principal, pages))
+    ]
 
 
 def _links(
@@ -119,6 +124,7 @@ def _links(
             here = (
                 request.path == address if name == "overview" else request.path.startswith(address)
             )
-            count = firing_count() if name == "alerts" else 0
+            alerts = getattr(request, "standing", standing)
+            count = alerts().firing if name == "alerts" else 0
             links.append(NavLink(title, name, address, here, count))
     return links

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
 
 
@@ -34,7 +35,10 @@ class Preferences(models.Model):
     """One user's; ``zone`` is a name of the IANA time zone database."""
 
     user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        related_name="preferences",
     )
     theme = models.CharField(max_length=8, choices=Theme, default=Theme.SYSTEM)
     density = models.CharField(max_length=12, choices=Density, default=Density.COMPACT)
@@ -53,7 +57,7 @@ class Preferences(models.Model):
             return ZoneInfo("UTC")
 
 
-def preferences_of(user_id: int | None) -> Preferences:
+def preferences_of(user: AbstractBaseUser) -> Preferences:
     """What the user has chosen, or the defaults, unsaved."""
-    found = Preferences.objects.filter(pk=user_id).first()
-    return found or Preferences(user_id=user_id or 0)
+    found: Preferences | None = getattr(user, "preferences", None)
+    return found or Preferences(user_id=user.pk)

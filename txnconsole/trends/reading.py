@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Sum
+from django.db.models import Subquery, Sum
 from django.db.models.functions import Now
 
 from engine.model.durations import added, percentile_ms
@@ -119,18 +119,17 @@ def series(range_: str) -> Series:
 
 
 def rates() -> Rates | None:
-    """What happened in the last minute; None when no worker has ever looked."""
-    last = _last_look()
-    if last is None:
+    """What happened in the last minute; None before a worker has looked for a whole span."""
+    found = _last_minute()
+    if found is None:
         return None
-    at, now = last
-    spans = _last_minute(at)
+    age, spans = found
     committed = sum(span.committed for span in spans)
     aborted = sum(span.aborted for span in spans)
     seconds = _seconds(spans)
     ended = committed + aborted
     return Rates(
-        age=now - at,
+        age=age,
         committed_per_s=committed / seconds,
         aborted_per_s=aborted / seconds,
         abort_share=aborted / ended if ended else None,
@@ -141,10 +140,10 @@ def rates() -> Rates | None:
 def coordinator_rates() -> dict[int, CoordinatorRates] | None:
     """What happened at each coordinator in the last minute, those without ends left out; None when
     no worker has looked for longer than that."""
-    last = _last_look()
-    if last is None or last[1] - last[0] > _RATE_SPANS * FINE:
+    found = _last_minute()
+    if found is None or found[0] > _RATE_SPANS * FINE:
         return None
-    spans = _last_minute(last[0])
+    _, spans = found
     seconds = _seconds(spans)
     totals: dict[int, list[int]] = {}
     for span in spans:
@@ -157,15 +156,13 @@ def coordinator_rates() -> dict[int, CoordinatorRates] | None:
     }
 
 
-def _last_look() -> tuple[datetime, datetime] | None:
-    """When a worker last looked, and now."""
-    return StoredSampler.objects.annotate(now=Now()).values_list("at", "now").first()
-
-
-def _last_minute(at: datetime) -> list[Sample]:
-    """The whole spans before a moment; the newest is not over yet."""
-    newest = Sample.objects.filter(width_s=FINE.seconds, at__lte=at - FINE).order_by("-at")
-    return list(newest[:_RATE_SPANS])
+def _last_minute() -> tuple[timedelta, list[Sample]] | None:
+    """How long ago a worker last looked, and the whole spans before that, the newest first (the
+    look's own is not over yet); None when there are none."""
+    look = Subquery(StoredSampler.objects.order_by("id").values("at")[:1])
+    whole = Sample.objects.filter(width_s=FINE.seconds, at__lte=look - FINE)
+    spans = list(whole.annotate(look=look, now=Now()).order_by("-at")[:_RATE_SPANS])
+    return (spans[0].now - spans[0].look, [*spans]) if spans else None
 
 
 def _seconds(spans: Sequence[Sample]) -> float:

@@ -12,7 +12,7 @@ from engine import Engine
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from tests.console.conftest import TOPIC, Orders, begin, produce
-from tests.console.questions import Questions
+from tests.console.questions import FRAME, Questions
 from txnconsole.alerts.clock import database_now
 from txnconsole.console.views import held_back
 from txnconsole.trends.models import Sample, Sampler
@@ -69,9 +69,9 @@ def test_an_order_that_is_none_is_refused_and_nothing_held_is_said(
 
 def test_it_asks_each_database_once(orders: Orders, viewer: Client, questions: Questions) -> None:
     viewer.get("/held-back")
-    with questions.at_most(5):  # Two brokers, the coordinators, and two of the samples.
+    with questions.at_most(FRAME + 5):  # Two brokers, the coordinators, and two of the samples.
         viewer.get("/held-back")
-    with questions.at_most(3):
+    with questions.at_most(5):  # No frame tells of alerts, and no samples.
         viewer.get("/held-back", headers={"HX-Request": "true"})
 
 

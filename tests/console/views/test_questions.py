@@ -1,6 +1,9 @@
-"""What pages ask of databases: design/quality.md allows each twelve questions, at any size."""
+"""What pages ask of databases: design/quality.md allows each twelve questions, at any size, among
+them what the frame around a page asks about its reader."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 from django.contrib.auth.models import User
 
@@ -12,6 +15,10 @@ from engine.model.txn_id import TxnID
 from tests.console.browser.pages import PAGES, PARTS
 from tests.console.conftest import TOPIC, Orders, begin, produce, signed_in
 from tests.console.questions import Questions
+from txnconsole.alerts.clock import database_now
+from txnconsole.alerts.kinds import Kind
+from txnconsole.alerts.models import Alert, Channel, Evaluation, Notice, Rule, Silence
+from txnconsole.alerts.states import AlertState
 
 MOST = 12
 SIDECAR = TopicName("public", "default", "aside")
@@ -19,7 +26,11 @@ OTHERS = {
     "explain, a subscription": "/explain?partition={topic}:0&message=5&subscription={subscription}",
     "explain, a subscription, uncommitted": "/explain?partition={topic}:0&message=5"
     "&subscription={subscription}&isolation=read_uncommitted",
-    "aborted, a sidecar": f"/topics/{SIDECAR}/partitions/0/aborted?start=0&end=9&verify=0",
+    "aborted, checked": "/topics/{topic}/partitions/0/aborted?verify=0",
+    "aborted, a sidecar": f"/topics/{SIDECAR}/partitions/0/aborted?start=0&end=9",
+    "aborted, a sidecar, checked": f"/topics/{SIDECAR}/partitions/0/aborted?verify=0",
+    "an alert": "/alerts/{alert}",
+    "a channel": "/alerts/channels/{channel}",
     "abort, five partitions": "/transactions/{wide}/abort",
 }
 
@@ -36,6 +47,7 @@ def test_no_page_asks_more_than_twelve(
     _more_of_everything(engine, orders)
     admin = signed_in("admin")
     User.objects.create_user("flights-feed")  # The one whose page is in the table of pages.
+    names |= _alerts()
     pages = {row.name: row.address for row in PAGES if row.status == 200} | PARTS | OTHERS
     for name, address in pages.items():
         script = {"HX-Request": "true"} if "?part=" in address else {}
@@ -47,6 +59,47 @@ def test_no_page_asks_more_than_twelve(
             if len(asked) <= MOST:
                 break
             assert attempt == 0, "\n\n".join([f"{name} asks {len(asked)}:", *asked])
+
+
+def _alerts() -> dict[str, str]:
+    """Several of everything about alerts; answers which one is in the table of pages."""
+    now = database_now()
+    rules = [
+        Rule.objects.create(
+            name=f"{kind} {number}", kind=kind, threshold=0, severity="info", clear_ms=0
+        )
+        for kind in Kind
+        for number in range(2)
+    ]
+    Evaluation.objects.update_or_create(pk=1, defaults={"at": now - timedelta(hours=1)})
+    written = {"created_at": now, "changed_at": now, "changed_by": "ann"}
+    for number, rule in enumerate(rules):
+        silence = {"rule": rule, "reason": "work", "created_by": "ann", "created_at": now}
+        for days in (1, -1):
+            until = now + timedelta(days=days)
+            Silence.objects.create(objects_matching=f"{number}", until=until, **silence)
+        channel = Channel.objects.create(
+            name=f"{number}", kind="webhook", url="https://a.example/", **written
+        )
+        for state in AlertState:
+            alert = Alert.objects.create(
+                rule=rule,
+                rule_name=rule.name,
+                kind=rule.kind,
+                severity=rule.severity,
+                threshold=1,
+                object=f"{state} {number}",
+                state=state,
+                value=2,
+                peak=2,
+                samples=[1, 2],
+                pending_since=now,
+                fired_at=None if state == AlertState.PENDING else now,
+                resolved_at=now if state == AlertState.RESOLVED else None,
+                measured_at=now,
+            )
+            Notice.objects.create(kind="firing", value=2, at=now, alert=alert, channel=channel)
+    return {"alert": str(alert.pk), "channel": str(channel.pk)}
 
 
 def _wide(engine: Engine) -> TxnID:

@@ -13,7 +13,7 @@ from django.test import Client
 from engine import Engine
 from engine.model.topic_name import TopicName
 from tests.console.conftest import Orders, signed_in
-from tests.console.questions import Questions
+from tests.console.questions import FRAME, Questions
 from txnconsole.console.transaction_document import MAX_BYTES
 
 ADDRESS = "/transactions/document"
@@ -36,7 +36,7 @@ def test_what_one_console_gives_out_another_shows(
     given = document(orders)
     given["transaction"]["txn_id"] = "7:4242"  # Not of this console, and not asked about in it.
     given["partitions"][0]["partition"] = "elsewhere/default/orders:0"
-    with questions.at_most(0):
+    with questions.at_most(FRAME):
         answer = read(viewer, json.dumps(given).encode())
     text = answer.content.decode()
     assert answer.status_code == 200

@@ -67,12 +67,13 @@ class Alerts(AlertEndpoint):
             alerts = alerts.filter(object=query.object)
         if query.cursor is not None:
             alerts = alerts.filter(id__lt=decode_number(query.cursor, least=1))
-        unwritten = _unwritten(query)[: query.limit]
+        standing = reading.standing()
+        unwritten = _unwritten(standing, query)[: query.limit]
         page, next_cursor = _page(alerts, query.limit - len(unwritten))
         return AlertPage(
             items=[*unwritten, *map(Alert.of, page)],
             next_cursor=next_cursor,
-            evaluated_at=optional_time(reading.last_evaluation()),
+            evaluated_at=optional_time(standing.evaluated_at),
         )
 
 
@@ -85,12 +86,12 @@ def _page(alerts: QuerySet[StoredAlert], room: int) -> tuple[list[StoredAlert], 
     return page_of(found, room, lambda each: each.pk)
 
 
-def _unwritten(query: ListAlerts) -> list[Alert]:
+def _unwritten(standing: reading.Standing, query: ListAlerts) -> list[Alert]:
     if query.cursor is not None or query.state not in (None, "firing"):
         return []
     return [
         Alert.unwritten(one)
-        for one in reading.silent_workers()
+        for one in standing.silent_workers
         if query.rule in (None, one.rule) and query.object in (None, one.object)
     ]
 

@@ -12,16 +12,17 @@ class AlertsFeed(ChangeFeed):
     """Sends how many alerts fire; the page reads its lists again when they have changed."""
 
     def look(self) -> Reading:
-        return Reading(alerts_position(), {"figures": {"alerts": reading.firing_count()}})
+        standing = reading.standing()
+        return Reading(alerts_position(standing), {"figures": {"alerts": standing.firing}})
 
 
-def alerts_position() -> str:
+def alerts_position(standing: reading.Standing) -> str:
     """A digest of everything that the page of firing alerts shows, except for values and ages."""
     pending = Alert.objects.filter(state=AlertState.PENDING).order_by("id")
     return digest(
         [
             [one.id, one.rule, one.object, one.silenced, one.acknowledged_by]
-            for one in reading.firing()
+            for one in reading.firing(standing)
         ],
         list(pending.values_list("id", flat=True)[: reading.MAX_FIRING]),
     )

@@ -75,13 +75,13 @@ def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
         "unlisted": len(held) - len(listed),
         "more_held": len(held) == HELD_BACK_LIMIT,
         "sampled": summary.rates,
-        "is_unused": issued(summary.coordinators.value or ()) == 0,
+        "is_unused": issued(summary.load.value.coordinators if summary.load.value else ()) == 0,
     }
 
 
 def _rest(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
     return {
-        "alerts": firing(_ALERTS),
+        "alerts": firing(request.standing(), _ALERTS),
         "costs": costs(_COSTS_WITHIN, _OWNERS),
         "beats": heartbeat.beats(),
         "sampled": summary.rates,

@@ -60,7 +60,7 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
     context = {
         "channel": "pipeline",
         "position": read_position(),
-        "overview": read_overview(),
+        "overview": read_overview(request.standing().now),
         "most_counted": COUNTED,
         "list": runs,
         "newer": Newer(runs.newer, newest),

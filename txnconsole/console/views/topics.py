@@ -11,7 +11,6 @@ from django.views.decorators.http import require_GET
 from engine.inspect.topics import PART_SECONDS, SEGMENTS, ListedPartition, TopicSummary
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
-from txnconsole.alerts.clock import database_now
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.readers import Verdict, is_held_long, of_partition
@@ -65,7 +64,7 @@ def topics(request: ConsoleRequest) -> HttpResponse:
         limit=PAGE_ROWS, cursor=request.GET.get("cursor") or None, include_system=system
     )
     summaries = engine().inspect.lists.topics(found.items)
-    now = database_now()
+    now = request.standing().now
     unavailable: dict[str, str] = {}
     for summary in summaries:
         unavailable |= summary.unavailable
@@ -103,7 +102,7 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     context = {
         "channel": "overview",
         "topic": found,
-        "row": TopicRow(summary, sparkline(summary.growth), database_now()),
+        "row": TopicRow(summary, sparkline(summary.growth), request.standing().now),
         "rows": [
             PartitionRow(
                 name,
