@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -42,14 +42,23 @@ class Slice(Generic[T]):
 def slice_of(rows: Sequence[T], wanted: str, size: int) -> Slice[T]:
     """``size`` rows from the index in an address. It may be any text: the first rows are given for
     a wrong one, the last for one beyond the end."""
+    return _slice(lambda part: rows[part], len(rows), wanted, size)
+
+
+def slice_of_query(rows: QuerySet[M], wanted: str, size: int) -> Slice[M]:
+    """As :func:`slice_of`; of the database it asks how many rows there are, and for those."""
+    return _slice(lambda part: list(rows[part]), rows.count(), wanted, size)
+
+
+def _slice(rows: Callable[[slice], Sequence[T]], total: int, wanted: str, size: int) -> Slice[T]:
     asked = number_of(wanted, digits=9) or 0
-    start = min(asked, max(0, len(rows) - 1)) // size * size
+    start = min(asked, max(0, total - 1)) // size * size
     return Slice(
-        rows=rows[start : start + size],
+        rows=rows(slice(start, start + size)),
         start=start,
-        total=len(rows),
+        total=total,
         previous=start - size if start else None,
-        next=start + size if start + size < len(rows) else None,
+        next=start + size if start + size < total else None,
     )
 
 

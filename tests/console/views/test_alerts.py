@@ -16,7 +16,9 @@ from engine import Engine
 from tests.alerts.conftest import look, pass_time, rule_of
 from tests.alerts.test_evaluating import finish, hold_back
 from tests.console.conftest import signed_in
+from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.evaluating import evaluate
+from txnconsole.alerts.handling import MAX_SILENCES
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Rule, Silence
 from txnconsole.alerts.states import AlertState
@@ -180,6 +182,32 @@ def test_what_is_resolved_meanwhile_is_said_in_the_dialog(engine: Engine, operat
     Alert.objects.update(state="resolved", resolved_at=Now())
     text = body(operator.post(f"/alerts/{alert.pk}/acknowledge", {"note": ""}, **HTMX), 422)
     assert "is resolved; only a firing one can be" in text
+
+
+def test_the_most_silences_that_may_hold_are_shown_a_page_at_a_time(viewer: Client) -> None:
+    now = database_now()
+    rule = rule_of(Kind.HELD_BACK)
+    for held, until in ((True, now + timedelta(days=1)), (False, now)):
+        Silence.objects.bulk_create(
+            Silence(
+                rule=rule, objects_matching=f"{held} {number}", until=until, reason="work",
+                created_by="ann", created_at=now,
+            )
+            for number in range(MAX_SILENCES)
+        )  # fmt: skip
+    seen: dict[str, set[str]] = {"open": set(), "over": set()}
+    for part, found in seen.items():
+        address = "/alerts/silences"
+        while address:
+            page = viewer.get(address)
+            assert len(page.content) < 250_000
+            text = html.unescape(body(page))
+            found |= set(
+                re.findall(r"<tr id=\"silence-(\d+)\"", text.split('id="h-over"')[part == "over"])
+            )
+            following = re.search(rf'rel="next" href="(\?[^"]*{part}=\d+)#', text)
+            address = f"/alerts/silences{following[1]}" if following else ""
+    assert len(seen["open"]) == len(seen["over"]) == MAX_SILENCES
 
 
 def test_a_silence_is_made_from_an_alert_and_ended(engine: Engine, operator: Client) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
 from engine import Engine
 from tests.console.conftest import Orders, signed_in
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console.views import coordinators
 
 SCALE = {"count": 6, "reason": "more programs from Monday"}
 
@@ -21,6 +24,18 @@ def test_a_coordinator_shows_its_marks_and_its_oldest_transactions(
     assert "Nothing waits for a worker" in text
     assert 'needs <span class="mono">transaction.abort_any</span>' in text
     assert viewer.get("/coordinators/9").status_code == 404
+
+
+def test_however_many_there_are_a_page_shows_some_and_leads_to_the_others(
+    engine: Engine, viewer: Client
+) -> None:
+    engine.scale_coordinators(coordinators.PAGE_ROWS + 3)
+    first = viewer.get("/coordinators").content.decode()
+    assert first.count('<tr id="tc-') == coordinators.PAGE_ROWS
+    assert "1–100 of 103 coordinators" in first
+    [address] = re.findall(r'rel="next" href="(\?from=100)', first)
+    last = viewer.get(f"/coordinators{address}").content.decode()
+    assert re.findall(r'<tr id="tc-(\d+)"', last) == ["100", "101", "102"]
 
 
 def test_its_region_is_read_again_by_itself(orders: Orders, viewer: Client) -> None:

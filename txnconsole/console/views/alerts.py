@@ -17,16 +17,15 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import handling, reading
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.models import Alert, Silence
-from txnconsole.alerts.silencing import open_silences
+from txnconsole.alerts.silencing import HOLDS
 from txnconsole.alerts.states import AlertState
 from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, refusal_shown_in
 from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
-from txnconsole.console.slices import page_of
+from txnconsole.console.slices import page_of, slice_of_query
 
 #: Rows are large here; more of them would exceed the number of elements that a page may have.
 PAGE_ROWS = 40
@@ -41,17 +40,16 @@ _WRITTEN_WITHIN = timedelta(minutes=1)
 def alerts(request: ConsoleRequest) -> HttpResponse:
     """What fires, the worst first, and what is about to. While the page is open, its list keeps its
     order; new alerts are only counted until the user asks for them."""
-    now = (
-        database_now()
-    )  # Read before the alerts, so that what begins in between is counted as new.
-    position = alerts_position()
+    # Read before the alerts, so that what begins in between is counted as new.
+    standing = request.standing()
+    position = alerts_position(standing)
     keys, since = _listed(request)
     here = reverse("console:alerts")
     if keys:
-        firing, newer = reading.as_listed(keys, since)
+        firing, newer = reading.as_listed(standing, keys, since)
     else:
-        firing, newer = reading.firing(_FIRING_ROWS), 0
-        since = now if len(firing) >= _FIRING_ROWS else None
+        firing, newer = reading.firing(standing, _FIRING_ROWS), 0
+        since = standing.now if len(firing) >= _FIRING_ROWS else None
     kept = {"listed": ",".join(one.key for one in firing)}
     if since is not None:
         kept["since"] = since.isoformat()
@@ -64,13 +62,13 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
         "newer": Newer(newer, here),
         # An empty list can be read again: no row of it can move.
         "region": f"{here}?{urlencode(kept)}" if firing else here,
-        "loud": reading.firing_count(),
-        "unlisted": reading.unlisted(firing, newer),
+        "loud": standing.firing,
+        "unlisted": reading.unlisted(standing, firing, newer),
         "pending": pending,
         "later": later,
         "last": resolved.first() if not firing else None,
-        "evaluated_at": reading.last_evaluation(),
-        "now": now,
+        "evaluated_at": standing.evaluated_at,
+        "now": standing.now,
     }
     return show(
         request, "console/alerts/firing.html", context, region="console/alerts/_firing.html"
@@ -94,9 +92,10 @@ def history(request: ConsoleRequest) -> HttpResponse:
     if below is not None:
         resolved = resolved.filter(pk__lt=below)
     # Read before the alerts, so that what is resolved in between is counted as new.
-    since = database_now() - _WRITTEN_WITHIN
+    standing = request.standing()
+    since = standing.now - _WRITTEN_WITHIN
     counted = resolved.filter(resolved_at__gte=since).count()
-    position = alerts_position()
+    position = alerts_position(standing)
     found, last = page_of(resolved, PAGE_ROWS)
     query = request.GET.copy()
     query.pop("before", None)
@@ -149,14 +148,15 @@ def _resolved(request: ConsoleRequest) -> tuple[QuerySet[Alert], str, str]:
 def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     """One alert: its values, who takes care of it, and who was told."""
     found = handling.find_alert(alert_id)
+    standing = request.standing()
     notices = found.notices.select_related("channel", "message").order_by("id")
     context = rights(request) | {
         "channel": "alerts",
-        "position": alerts_position(),
+        "position": alerts_position(standing),
         "alert": found,
         "is_firing": found.state == AlertState.FIRING,
         "notices": notices[:PAGE_ROWS],
-        "now": database_now(),
+        "now": standing.now,
     }
     return show(request, "console/alerts/alert.html", context, region="console/alerts/_alert.html")
 
@@ -222,11 +222,11 @@ def silence(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.ALERT_READ)
 def silences(request: ConsoleRequest) -> HttpResponse:
     """Silences that hold, and those that are over."""
-    held = open_silences()
-    over = Silence.objects.exclude(pk__in=[one.pk for one in held])
+    known = Silence.objects.select_related("rule")
+    held = known.filter(HOLDS).order_by("until", "id")
     context = rights(request) | {
-        "open": sorted(held, key=lambda one: one.until),
-        "over": over.select_related("rule")[:PAGE_ROWS],
+        "open": slice_of_query(held, request.GET.get("open", ""), PAGE_ROWS),
+        "over": slice_of_query(known.exclude(HOLDS), request.GET.get("over", ""), PAGE_ROWS),
     }
     return show(request, "console/alerts/silences.html", context)
 

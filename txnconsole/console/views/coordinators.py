@@ -16,6 +16,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.reads import region
+from txnconsole.console.slices import slice_of
 from txnconsole.console.summary import read_summary
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import coordinators as operations
@@ -25,6 +26,7 @@ from txnconsole.trends.reading import coordinator_rates
 _BOUNDS = (0.0, 10.0, 60.0, 300.0, 900.0, 3600.0)
 _SLOTS = ("Overdue", "< 10 s", "< 1 min", "< 5 min", "< 15 min", "< 1 h", "more")
 _OLDEST = 20
+PAGE_ROWS = 100
 _MAX_COORDINATORS = MAX_TC_ID + 1
 
 
@@ -43,12 +45,14 @@ class ScaleForm(ReasonForm):
 @require_GET
 @page(Permission.COORDINATOR_READ)
 def coordinators(request: ConsoleRequest) -> HttpResponse:
-    """Each coordinator's sequence, low water mark and load."""
+    """Each coordinator's sequence, low water mark and load, a part of them at a time."""
     summary = read_summary(engine())
+    found = summary.load.value.coordinators if summary.load.value else ()
     context = {
         "channel": "overview",
         "position": summary.position,
         "summary": summary,
+        "coordinators": slice_of(found, request.GET.get("from", ""), PAGE_ROWS),
         "rates": coordinator_rates(),
         "may_scale": request.principal.may(Permission.COORDINATOR_SCALE),
     }
