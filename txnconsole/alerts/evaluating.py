@@ -23,7 +23,7 @@ from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.measuring import MAX_OBJECTS, Measured, Measurements, Sample
 from txnconsole.alerts.models import Alert, Evaluation, Rule
-from txnconsole.alerts.silencing import open_silences, silenced_until
+from txnconsole.alerts.silencing import Silences, open_silences
 from txnconsole.alerts.silent_workers import note_gap
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 
@@ -81,7 +81,7 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
         }
         # Only now, with the alerts locked: a silence is committed together with what it notes on
         # the alerts that it covers, so none that covers one of these is missed or overwritten.
-        silences = open_silences() if alerts else []
+        silences = open_silences() if alerts else Silences(())
         samples = _worst(_of_topics(rule, measured.samples), alerts, rule.threshold)
         _begin(rule, [name for name in samples if name not in alerts], samples, at)
         limits = limits_of(rule)
@@ -93,7 +93,7 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
             if sample is not None:
                 above = sample.value > rule.threshold
                 alert.value, alert.detail = sample.value, sample.detail
-            until = silenced_until(silences, rule.pk, name)
+            until = silences.until(rule.pk, name)
             known = _known(alert, silenced=until is not None)
             decision = decide(limits, known, above=above, now=at)
             changed += _carry_out(rule, alert, decision, until, at)

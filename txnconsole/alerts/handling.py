@@ -15,7 +15,7 @@ from txnconsole.alerts.errors import (
 )
 from txnconsole.alerts.models import Alert, Silence
 from txnconsole.alerts.rules import find_rule
-from txnconsole.alerts.silencing import open_silences, silenced_until
+from txnconsole.alerts.silencing import HOLDS, open_silences
 from txnconsole.alerts.states import ACTIVE, AlertState
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
 from txnconsole.enginedb.turns import wait_for_turn
@@ -95,7 +95,7 @@ def silence(
             raise invalid("reason", "must say why")
         wait_for_turn("alert_silences")
         rule = None if rule_id is None else find_rule(rule_id, lock=True)
-        if len(open_silences()) >= MAX_SILENCES:
+        if Silence.objects.filter(HOLDS).count() >= MAX_SILENCES:
             raise AlertConflict(f"{MAX_SILENCES} silences are open; end one first.")
         made = Silence.objects.create(
             rule=rule,
@@ -138,7 +138,7 @@ def _update_silenced_until() -> None:
     alerts = list(active.order_by("id"))
     silences = open_silences()  # Only now: another may have been made or ended beside this one.
     for alert in alerts:
-        until = silenced_until(silences, alert.rule_id, alert.object)
+        until = silences.until(alert.rule_id, alert.object)
         if until != alert.silenced_until:
             alert.silenced_until = until
             alert.save(update_fields=["silenced_until"])

@@ -30,7 +30,7 @@ from django.db.models.functions import Now
 
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert
-from txnconsole.alerts.silencing import silenced_until
+from txnconsole.alerts.silencing import Holding, Silences
 from txnconsole.alerts.silent_workers import WORKERS
 from txnconsole.alerts.states import AlertState
 from txnconsole.alerts.units import milliseconds
@@ -89,12 +89,6 @@ class Firing:
         return (self.now - self.since) // timedelta(milliseconds=1)
 
 
-class _SilenceThatHolds(msgspec.Struct):
-    rule_id: int | None
-    objects_matching: str
-    until: datetime
-
-
 class _SilentRule(msgspec.Struct):
     """A rule about silent workers, as sql/standing.sql writes it."""
 
@@ -102,7 +96,7 @@ class _SilentRule(msgspec.Struct):
     name: str
     severity: Severity
     threshold: float
-    silences: list[_SilenceThatHolds]
+    silences: list[Holding]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,5 +241,5 @@ def _silent_workers(rule: _SilentRule, at: datetime, now: datetime) -> Firing:
         threshold=rule.threshold,
         since=at + timedelta(milliseconds=rule.threshold),
         now=now,
-        silenced_until=silenced_until(rule.silences, rule.id, WORKERS),
+        silenced_until=Silences(rule.silences).until(rule.id, WORKERS),
     )

@@ -13,8 +13,8 @@ from django.db import transaction
 from txnconsole.alerts import telling
 from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.kinds import Kind
-from txnconsole.alerts.models import Alert, Evaluation, Rule, Silence
-from txnconsole.alerts.silencing import open_silences, silenced_until
+from txnconsole.alerts.models import Alert, Evaluation, Rule
+from txnconsole.alerts.silencing import Silences, open_silences
 from txnconsole.alerts.states import AlertState, NoticeKind
 
 #: The object of alerts about silent workers.
@@ -40,17 +40,15 @@ def note_gap(seen: datetime, rules: Sequence[Rule]) -> None:
             for rule in rules
             if rule.kind == Kind.WORKER_SILENT and rule.enabled and gap_ms > rule.threshold
         ]
-        silences = open_silences() if broken else []
+        silences = open_silences() if broken else Silences(())
         alerts = [_alert(rule, seen, now, gap_ms, silences) for rule in broken]
         telling.notify(
             [(alert, NoticeKind.RESOLVED) for alert in alerts if alert.silenced_until is None], now
         )
 
 
-def _alert(
-    rule: Rule, seen: datetime, now: datetime, gap_ms: float, silences: Sequence[Silence]
-) -> Alert:
-    silenced = silenced_until(silences, rule.pk, WORKERS)
+def _alert(rule: Rule, seen: datetime, now: datetime, gap_ms: float, silences: Silences) -> Alert:
+    silenced = silences.until(rule.pk, WORKERS)
     return Alert.objects.create(
         rule=rule,
         rule_name=rule.name,

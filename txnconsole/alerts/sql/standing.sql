@@ -10,9 +10,7 @@ SELECT statement_timestamp() AS now, seen.at AS evaluated_at,
         SELECT jsonb_agg(jsonb_build_object(
             'id', r.id, 'name', r.name, 'severity', r.severity, 'threshold', r.threshold,
             'silences', coalesce((
-                SELECT jsonb_agg(jsonb_build_object(
-                    'rule_id', s.rule_id, 'objects_matching', s.objects_matching, 'until', s.until
-                ))
+                SELECT jsonb_agg(jsonb_build_array(s.rule_id, s.objects_matching, s.until))
                 FROM alerts_silence s
                 WHERE s.ended_at IS NULL AND s.until > statement_timestamp()
                 AND (s.rule_id IS NULL OR s.rule_id = r.id)
