@@ -23,6 +23,7 @@ has ended.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, repeat
@@ -145,9 +146,10 @@ class CrossCheck:
             verdicts = [judge_header(one, self._patience) for one in live]
             judged = list(zip(live, verdicts, strict=True))
             decided = [one.txn_id for one, verdict in judged if verdict and one.decided_at]
-            waiting = (
-                session.all("waiting_for", **id_lists(decided), limit=_LOOK) if decided else []
-            )
+            waiting: defaultdict[TxnID, list[Waiting]] = defaultdict(list)
+            if decided:
+                for row in session.all("waiting_for", **id_lists(decided), limit=_LOOK):
+                    waiting[txn_of(row)].append(_waiting(row))
         for one, verdict in judged:
             at = (0, one.txn_id.tc_id, one.txn_id.sequence)
             if verdict is None:
@@ -159,7 +161,7 @@ class CrossCheck:
                 transaction=one,
                 outcome=outcome_of(one.status),
                 age_ms=one.age_ms,
-                waiting_for=tuple(_waiting(row) for row in waiting if txn_of(row) == one.txn_id),
+                waiting_for=tuple(waiting[one.txn_id]),
             )
             yield at, hanging
 
