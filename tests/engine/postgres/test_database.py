@@ -39,6 +39,7 @@ def pool_size() -> int:
 @pytest.fixture
 def database(databases: Databases, pool_size: int) -> Iterator[Database]:
     close_idle()
+    kill_connections(databases)  # The server notices a connection that is closed a moment later.
     found = Database(
         "test",
         databases.coordinator_url,
