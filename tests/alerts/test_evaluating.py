@@ -11,6 +11,7 @@ import pytest
 from django.apps import apps
 from django.db import connection
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from engine import Engine
 from engine.model.message import NewMessage
@@ -103,6 +104,46 @@ def test_an_alert_is_pending_then_firing_then_resolved_and_each_is_told_once(
     assert len(alert.samples) == 6
     assert [notice.kind for notice in Notice.objects.all()] == ["firing", "resolved"]
     assert reading.firing(reading.standing()) == []
+
+
+def test_however_many_alerts_come_to_the_same_at_once_it_takes_as_many_statements(
+    engine: Engine,
+) -> None:
+    webhook()
+    counts = []
+    for partitions in (2, 12):
+        topic = TopicName("public", "default", f"of-{partitions}")
+        rule_of(Kind.HELD_BACK, threshold=0, topics=str(topic))
+        engine.topics.create(topic, TopicSettings(partitions=partitions))
+        txn_id = _hold_all_back(engine, topic, partitions)
+        look(engine)
+        fired = _statements(engine, AlertState.FIRING, partitions)
+        finish(engine, txn_id)
+        resolved = _statements(engine, AlertState.RESOLVED, partitions)
+        Rule.objects.update(for_ms=3_600_000)
+        txn_id = _hold_all_back(engine, topic, partitions)
+        look(engine)
+        assert Alert.objects.filter(state=AlertState.PENDING).count() == partitions
+        finish(engine, txn_id)
+        dropped = _statements(engine, AlertState.PENDING, 0)
+        counts.append((fired, resolved, dropped))
+    assert counts[0] == counts[1]
+
+
+def _hold_all_back(engine: Engine, topic: TopicName, partitions: int) -> TxnID:
+    txn_id = engine.coordinator.open(owner="alice", tc_id=0).txn_id
+    for number in range(partitions):
+        engine.produce(PartitionName(topic, number), [NewMessage(payload=b"x")], txn_id=txn_id)
+    return txn_id
+
+
+def _statements(engine: Engine, state: AlertState, number: int) -> int:
+    """How many an evaluation takes after which so many of the topic's alerts have the state."""
+    with CaptureQueriesContext(connection) as asked:
+        look(engine)
+    mine = Alert.objects.filter(state=state, rule=Rule.objects.get())
+    assert mine.count() == number
+    return len(asked)
 
 
 def test_of_what_is_about_to_fire_the_first_is_listed_first(engine: Engine) -> None:

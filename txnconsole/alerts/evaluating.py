@@ -8,6 +8,7 @@ whatever their clocks say.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -87,6 +88,9 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
         limits = limits_of(rule)
         changed = 0
         notices: list[tuple[Alert, NoticeKind]] = []
+        dropped: list[int] = []
+        # Many alerts at once come to the same; each of these costs one statement.
+        stored: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for name, alert in alerts.items():
             sample = samples.get(name)
             above = False if measured.complete else None
@@ -96,9 +100,19 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
             until = silences.until(rule.pk, name)
             known = _known(alert, silenced=until is not None)
             decision = decide(limits, known, above=above, now=at)
+            if decision.step is Step.DROP:
+                dropped.append(alert.pk)
+                continue
+            before = _settled(alert)
             changed += _carry_out(rule, alert, decision, until, at)
+            if (after := _settled(alert)) != before:
+                stored[after].append(alert.pk)
             if decision.tell is not None:
                 notices.append((alert, decision.tell))
+        Alert.objects.filter(pk__in=dropped).delete()
+        for values, ids in stored.items():
+            fields = dict(zip(_FIELDS, values, strict=True))
+            Alert.objects.filter(pk__in=ids).update(**fields)
         _note_samples(alerts, samples, at)
         telling.notify(notices, at)
     return changed
@@ -179,14 +193,14 @@ _FIELDS = (
 )
 
 
+def _settled(alert: Alert) -> tuple[object, ...]:
+    return tuple(getattr(alert, name) for name in _FIELDS)
+
+
 def _carry_out(
     rule: Rule, alert: Alert, decision: Decision, until: datetime | None, at: datetime
 ) -> bool:
-    """Store a decision; whether the alert began to fire or was resolved."""
-    if decision.step is Step.DROP:
-        alert.delete()
-        return False
-    before = [getattr(alert, name) for name in _FIELDS]
+    """Note a decision on its alert; whether that began to fire or was resolved."""
     alert.clear_since, alert.silenced_until = decision.clear_since, until
     if decision.tell in (NoticeKind.FIRING, NoticeKind.REMINDER):
         alert.notified_at = at
@@ -196,8 +210,6 @@ def _carry_out(
         alert.state, alert.resolved_at = AlertState.RESOLVED, at
         alert.resolution = "" if rule.enabled else "The rule was switched off."
     alert.rule_name, alert.severity, alert.threshold = rule.name, rule.severity, rule.threshold
-    if before != [getattr(alert, name) for name in _FIELDS]:
-        alert.save(update_fields=_FIELDS)
     if decision.step in (Step.FIRE, Step.RESOLVE):
         _log.info("alert", alert=alert.pk, rule=rule.pk, object=alert.object, state=alert.state)
         return True
