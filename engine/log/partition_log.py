@@ -312,11 +312,11 @@ class PartitionLogs(LogReader):
                 "append_sidecar", partition_id=location.partition_id, **stored._asdict()
             )
 
-    @once_more_when_made_anew
     def _rows(self, partition: PartitionName, name: str, /, **parameters: object) -> list[Row]:
         [rows] = self._asked(partition, (name, parameters))
         return rows
 
+    @once_more_when_made_anew
     def _asked(
         self, partition: PartitionName, *statements: tuple[str, Params]
     ) -> Sequence[list[Row]]:

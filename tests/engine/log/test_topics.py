@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 
 from engine import Engine
-from engine.log import topic_partitions
+from engine.log import looks, topic_partitions
 from engine.log.brokers import Brokers, Location
 from engine.log.topic_partitions import make_partitions
 from engine.model.errors import (
@@ -288,6 +289,12 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
     "status": lambda engine: engine.log.status(P0),
     "statuses": lambda engine: engine.log.statuses(TOPIC)[0],
     "what is ongoing": lambda engine: engine.log.ongoing(P0),
+    "segments": lambda engine: engine.log.segments(P0)[0],
+    "history": lambda engine: engine.log.history(P0, since=timedelta(minutes=1)),
+    "ended transactions": lambda engine: engine.log.indexed(P0, 0, 10),
+    "several questions at once": lambda engine: engine.log.look(
+        P0, looks.segments(), looks.ended_along([0])
+    ),
     "blockers": lambda engine: engine.inspect.blockers(P0),
     "acknowledge": lambda engine: engine.acknowledge(
         SUBSCRIPTION, "c1", [engine.log.fetch(P0).messages[0].message_id]
