@@ -129,7 +129,7 @@ def standing() -> Standing:
         now=now,
         evaluated_at=at,
         stored=stored,
-        silent_workers=[_silent_workers(rule, at, now) for rule in rules],
+        silent_workers=[_alert_about_silent_workers(rule, at, now) for rule in rules],
     )
 
 
@@ -227,7 +227,7 @@ def _loud() -> QuerySet[Alert]:
     )
 
 
-def _silent_workers(rule: _SilentRule, at: datetime, now: datetime) -> Firing:
+def _alert_about_silent_workers(rule: _SilentRule, at: datetime, now: datetime) -> Firing:
     """The alert about workers that are silent since ``at``."""
     return Firing(
         id=None,

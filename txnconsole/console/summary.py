@@ -34,6 +34,11 @@ class Summary:
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def coordinators(self) -> tuple[CoordinatorStats, ...]:
+        """All of them; none when they could not be read."""
+        return self.load.value.coordinators if self.load.value else ()
+
+    @property
     def figures(self) -> dict[str, int | str | None]:
         """The figures by the names that the page's elements have: numbers, or text with a unit;
         None when unknown."""

@@ -47,12 +47,11 @@ class ScaleForm(ReasonForm):
 def coordinators(request: ConsoleRequest) -> HttpResponse:
     """Each coordinator's sequence, low water mark and load, a part of them at a time."""
     summary = read_summary(engine())
-    found = summary.load.value.coordinators if summary.load.value else ()
     context = {
         "channel": "overview",
         "position": summary.position,
         "summary": summary,
-        "coordinators": slice_of(found, request.GET.get("from", ""), PAGE_ROWS),
+        "coordinators": slice_of(summary.coordinators, request.GET.get("from", ""), PAGE_ROWS),
         "rates": coordinator_rates(),
         "may_scale": request.principal.may(Permission.COORDINATOR_SCALE),
     }

@@ -75,7 +75,7 @@ def _now(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
         "unlisted": len(held) - len(listed),
         "more_held": len(held) == HELD_BACK_LIMIT,
         "sampled": summary.rates,
-        "is_unused": issued(summary.load.value.coordinators if summary.load.value else ()) == 0,
+        "is_unused": issued(summary.coordinators) == 0,
     }
 
 
