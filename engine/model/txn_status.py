@@ -43,15 +43,6 @@ class EndReason(StrEnum):
     CONFLICT = "conflict"
 
 
-TRANSITIONS: frozenset[tuple[TxnStatus, TxnStatus]] = frozenset(
-    {
-        (TxnStatus.OPEN, TxnStatus.COMMITTING),
-        (TxnStatus.COMMITTING, TxnStatus.COMMITTED),
-        (TxnStatus.OPEN, TxnStatus.ABORTING),
-        (TxnStatus.ABORTING, TxnStatus.ABORTED),
-    }
-)
-
 #: For each action the status that records the decision, and the final one.
 DECISION = {TxnAction.COMMIT: TxnStatus.COMMITTING, TxnAction.ABORT: TxnStatus.ABORTING}
 END = {TxnAction.COMMIT: TxnStatus.COMMITTED, TxnAction.ABORT: TxnStatus.ABORTED}
@@ -64,7 +55,6 @@ _OUTCOME = {
     TxnStatus.ABORTING: Outcome.ABORTED,
     TxnStatus.ABORTED: Outcome.ABORTED,
 }
-
 
 _WHY = {
     EndReason.TIMEOUT: " because its deadline had passed",

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import txnconsole.client
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
 from tests.server import Served
-from txnconsole.api.errors import STATUS_OF_CODE
 from txnconsole.client import (
     AsyncClient,
     AsyncConsumer,
@@ -32,6 +31,7 @@ from txnconsole.client import (
     TransactionEnded,
     TxnConsoleError,
 )
+from txnconsole.statuses import STATUS_OF_CODE
 
 FAULTS = st.lists(st.sampled_from([None, None, "refused", "lost answer", 503]), max_size=40)
 

@@ -28,62 +28,13 @@ from rest_framework import exceptions
 from engine.model.errors import CoordinatorUnavailable, EngineError, TimeLimitExceeded
 from txnconsole.access.requests import django_request
 from txnconsole.api.limits import BODY_BYTES
+from txnconsole.statuses import STATUS_OF_CODE, status_of_code
 
 _READING = frozenset({"GET", "HEAD"})
 PROBLEM_JSON = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 
 _log = structlog.get_logger(__name__)
-
-#: The HTTP status of each code; 500 for a code that is not listed.
-STATUS_OF_CODE: Mapping[str, int] = {
-    "InvalidRequest": 400,
-    "NotAuthenticated": 401,
-    "PermissionDenied": 403,
-    "NotFound": 404,
-    "TransactionNotFound": 404,
-    "CoordinatorNotFound": 404,
-    "TopicNotFound": 404,
-    "PartitionNotFound": 404,
-    "SubscriptionNotFound": 404,
-    "MessageNotFound": 404,
-    "UserNotFound": 404,
-    "TokenNotFound": 404,
-    "MaskingRuleNotFound": 404,
-    "JobNotFound": 404,
-    "RunNotFound": 404,
-    "AlertNotFound": 404,
-    "AlertRuleNotFound": 404,
-    "AlertSilenceNotFound": 404,
-    "AlertChannelNotFound": 404,
-    "AlertMessageNotFound": 404,
-    "MethodNotAllowed": 405,
-    "NotAcceptable": 406,
-    "InvalidTxnStatus": 409,
-    "TransactionConflict": 409,
-    "TopicConflict": 409,
-    "TopicInUse": 409,
-    "InvalidPartitionState": 409,
-    "LogTruncated": 409,
-    "SubscriptionConflict": 409,
-    "ConsumerBusy": 409,
-    "ProducerFenced": 409,
-    "SequenceOutOfOrder": 409,
-    "CountChanged": 409,
-    "InvalidJobState": 409,
-    "InvalidRunState": 409,
-    "AlertConflict": 409,
-    "IdempotencyKeyInUse": 409,
-    "PayloadTooLarge": 413,
-    "UnsupportedMediaType": 415,
-    "IdempotencyKeyReused": 422,
-    "LimitExceeded": 429,
-    "InternalError": 500,
-    "PartitionUnavailable": 503,
-    "SegmentUnreadable": 503,
-    "CoordinatorUnavailable": 503,
-    "TimeLimitExceeded": 504,
-}
 
 #: The codes of the framework's errors; the first class that matches counts.
 _CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
@@ -166,7 +117,7 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
 def status_of(error: Exception) -> int:
     """The HTTP status that :func:`answer_error` gives an error."""
     code = error.code if isinstance(error, EngineError) else code_of(error)
-    return STATUS_OF_CODE.get(code, 500)
+    return status_of_code(code)
 
 
 def code_of(error: Exception) -> str:
@@ -186,7 +137,7 @@ def problem(
     data: Mapping[str, object] | None = None,
 ) -> HttpResponse:
     """A problem document; ``data`` adds fields that the code defines."""
-    status = STATUS_OF_CODE.get(code, 500)
+    status = status_of_code(code)
     body = {
         "type": f"urn:txnconsole:problem:{code}",
         "title": _TITLES.get(code, HTTPStatus(status).phrase),

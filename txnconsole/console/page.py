@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.gzip import gzip_page
 
-from engine.model.errors import EngineError, InvalidRequest, NotFound
+from engine.model.errors import EngineError, InvalidRequest
 from engine.postgres import absences, deadlines
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.refusing import record_refusal
@@ -24,6 +24,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.alerts.reading import Standing, standing
 from txnconsole.audit.chain import Actor
 from txnconsole.preferences.models import Preferences, preferences_of
+from txnconsole.statuses import status_of_code
 
 P = ParamSpec("P")
 
@@ -125,7 +126,7 @@ def forbidden(request: HttpRequest, permission: Permission) -> HttpResponse:
 
 def failed(request: HttpRequest, error: EngineError) -> HttpResponse:
     """The page for an error of the engine that concerns the whole page."""
-    status = status_of(error)
+    status = status_of_code(error.code)
     if asked_by_script(request):
         return refused(request, status, error.code, error.message, retryable=error.retryable)
     template = "404.html" if status == HTTPStatus.NOT_FOUND else "console/failed.html"
@@ -141,15 +142,6 @@ def _rendered(
     timeout."""
     with deadlines.lifted():
         return render(request, template, dict(context), status=status)
-
-
-def status_of(error: EngineError) -> int:
-    """The HTTP status for an error of the engine."""
-    if isinstance(error, NotFound):
-        return 404
-    if isinstance(error, InvalidRequest):
-        return 400
-    return 503 if error.retryable else 409
 
 
 def asked_by_script(request: HttpRequest) -> bool:

@@ -5,17 +5,11 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from engine.model.errors import EngineError
+from engine.model.errors import InvalidRequest
 from txnconsole.saved_views.models import SavedView
 
 MAX_VIEWS = 20
 MAX_NAME = 60
-
-
-class ViewLimitExceeded(EngineError):
-    """A user keeps no more views than these."""
-
-    code = "ViewLimitExceeded"
 
 
 def views_of(user_id: int) -> list[SavedView]:
@@ -27,14 +21,15 @@ def keep(user_id: int, name: str, query: str, sort: str) -> SavedView:
     """Keep a view; one of the same name is replaced.
 
     Raises:
-        ViewLimitExceeded: the user keeps :data:`MAX_VIEWS` others.
+        InvalidRequest: the user keeps :data:`MAX_VIEWS` others.
     """
     with transaction.atomic():
         # The user's row, because views that are kept at once are none that could be locked yet.
         User.objects.select_for_update(no_key=True).get(pk=user_id)
         if SavedView.objects.filter(user_id=user_id).exclude(name=name).count() >= MAX_VIEWS:
-            raise ViewLimitExceeded(
-                f"You keep {MAX_VIEWS} views, the most there can be. Delete one first."
+            raise InvalidRequest(
+                f"You keep {MAX_VIEWS} views, the most there can be. Delete one first.",
+                field="name",
             )
         view, _ = SavedView.objects.update_or_create(
             user_id=user_id, name=name, defaults={"query": query, "sort": sort}

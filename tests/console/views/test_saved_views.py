@@ -11,6 +11,7 @@ from django.db import connection
 from django.test import Client
 
 from engine import Engine
+from engine.model.errors import InvalidRequest
 from tests.console.conftest import Orders, begin
 from tests.support.eventually import eventually
 from txnconsole.saved_views import keeping
@@ -83,7 +84,7 @@ def test_two_views_kept_at_once_are_no_more_than_there_can_be(
     def keep_one(name: str) -> None:
         try:
             keeping.keep(user.pk, name, "", "")
-        except keeping.ViewLimitExceeded:
+        except InvalidRequest:
             refused.append(name)
 
     def keep_beside() -> None:

@@ -1,16 +1,12 @@
-"""The state machine of a transaction, all 25 pairs of statuses."""
+"""What a transaction's status means, and which end it refuses. That the database takes no other
+change of it than the state machine's: tests/engine/coordinator/test_ending.py."""
 
 from __future__ import annotations
-
-import itertools
 
 import pytest
 
 from engine.model.errors import InvalidTxnStatus
 from engine.model.txn_status import (
-    DECISION,
-    END,
-    TRANSITIONS,
     Outcome,
     TxnAction,
     TxnStatus,
@@ -20,23 +16,6 @@ from engine.model.txn_status import (
 )
 
 OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED = TxnStatus
-ALLOWED = {
-    (OPEN, COMMITTING),
-    (COMMITTING, COMMITTED),
-    (OPEN, ABORTING),
-    (ABORTING, ABORTED),
-}
-
-
-@pytest.mark.parametrize(("before", "after"), [*itertools.product(TxnStatus, TxnStatus)])
-def test_four_of_the_25_transitions_exist(before: TxnStatus, after: TxnStatus) -> None:
-    assert ((before, after) in TRANSITIONS) == ((before, after) in ALLOWED)
-
-
-def test_decision_and_end_of_each_action_follow_one_another() -> None:
-    for action in TxnAction:
-        assert (OPEN, DECISION[action]) in TRANSITIONS
-        assert (DECISION[action], END[action]) in TRANSITIONS
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from txnconsole.console.live.channels import Channel, channel_named
 from txnconsole.console.live.hub import hub, look
 from txnconsole.console.live.sse import sse_response
 from txnconsole.console.live.stream import frames
-from txnconsole.console.page import status_of, wants_json
+from txnconsole.console.page import wants_json
+from txnconsole.statuses import status_of_code
 
 _RETRY_SECONDS = "10"
 
@@ -43,7 +44,7 @@ async def _look_once(channel: Channel) -> HttpResponse:
     try:
         reading = await asyncio.to_thread(look, channel.make_feed())
     except EngineError as error:
-        return _refused(status_of(error), error.code, error.message)
+        return _refused(status_of_code(error.code), error.code, error.message)
     return JsonResponse({"position": reading.position, "change": reading.change})
 
 

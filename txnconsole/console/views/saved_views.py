@@ -6,6 +6,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
+from engine.model.errors import InvalidRequest
 from engine.model.transaction import TransactionOrder
 from txnconsole.access.roles import Permission
 from txnconsole.console.page import ConsoleRequest, page, show
@@ -36,7 +37,7 @@ def keep(request: ConsoleRequest) -> HttpResponse:
             parse(listing.text, me=request.principal.name)
             sort = "" if listing.order is TransactionOrder.NEWEST else str(listing.order)
             keeping.keep(_user_id(request), name, listing.text, sort)
-        except (QueryError, keeping.ViewLimitExceeded) as failure:
+        except (QueryError, InvalidRequest) as failure:
             error = str(failure)
     return _after(request, listing, error, name)
 
