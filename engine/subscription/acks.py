@@ -11,8 +11,9 @@ call of the transaction turns claims of confirmed calls into ordinary ones.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -29,7 +30,7 @@ from engine.model.errors import (
     TransactionNotFound,
 )
 from engine.model.message import MessageID
-from engine.model.ranges import Ranges
+from engine.model.ranges import NOTHING, Ranges
 from engine.model.subscription import (
     AckAnswer,
     AckOp,
@@ -41,7 +42,7 @@ from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
-from engine.subscription.leases import Fenced, Leases, Turn
+from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
@@ -53,10 +54,29 @@ _KEPT_CALLS = 10_000
 #: The type of a call over several brokers: a cumulative one names one message, hence one broker.
 _OVER_BROKERS = AckType.INDIVIDUAL
 
-#: Decides an acknowledgement: given a state and the offsets that the call names in it, answers the
-#: change (None: nothing changes), and the offsets that were dropped or are newly held.
-_Ack = Callable[[State, Ranges], tuple[Change | None, Ranges]]
-_Asked = tuple[Place, Share, Mapping[int, Dispatch]]  # and what each partition was like before
+
+class _Acked(NamedTuple):
+    """What an acknowledgement makes of a partition's state: the state after it, its steps in the
+    pending-ack log, and those of its offsets that it leaves alone because a transaction holds
+    them."""
+
+    after: State
+    steps: Sequence[AckStep] = ()
+    dropped: Ranges = NOTHING
+
+
+#: Decides an acknowledgement, given a state and the offsets that the call names in it.
+_Ack = Callable[[State, Ranges], _Acked]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One broker's share of a call. ``before``: by partition what was in flight before the call,
+    once that is known."""
+
+    place: Place
+    share: Share
+    before: dict[int, Dispatch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +157,18 @@ class Acknowledgements:
                 " CUMULATIVE ones need an EXCLUSIVE or FAILOVER subscription.",
                 field="ack_type",
             )
-        turn = self._leases.require(places[0], consumer)
+        holder = self._leases.require(places[0], consumer)
         if len(shares) > 1:
             for place, share in zip(places, shares, strict=True):
                 self._check_there(place, share)
         if txn_id is not None:
-            self._claim_all(list(zip(places, shares, strict=True)), txn_id, ack_type, turn)
+            parts = [_Part(*each) for each in zip(places, shares, strict=True)]
+            self._claim_all(parts, txn_id, ack_type, holder)
             return AckAnswer(pending=tuple(message_ids))
         dropped: dict[int, Ranges] = {}
         for place, share in zip(places, shares, strict=True):
-            for state, ranges in self._on(place, share, _acknowledge(ack_type), turn):
-                dropped[state.number] = ranges
+            for state, acked in self._on(place, share, _acknowledge(ack_type), holder):
+                dropped[state.number] = acked.dropped
         if not any(dropped.values()):
             return AckAnswer(acked=tuple(message_ids))
         gone = {each for each in message_ids if each.offset in dropped[each.partition]}
@@ -161,36 +182,31 @@ class Acknowledgements:
         place: Place,
         share: Share,
         ack: _Ack,
-        turn: Turn,
+        holder: LeaseHolder,
         txn_id: TxnID | None = None,
-    ) -> list[tuple[State, Ranges]]:
+    ) -> list[tuple[State, _Acked]]:
         """Do one broker's share of a call in one SQL transaction; answers for each partition the
-        state before ``ack``, and the offsets that it answered."""
+        state before ``ack``, and what it answered."""
 
         def decide(
             session: Session, states: Sequence[State]
-        ) -> tuple[list[Change], list[tuple[State, Ranges]]]:
+        ) -> tuple[list[Change], list[tuple[State, _Acked]]]:
             changes, told = [], []
             for state in states:
                 offsets = share.offsets[state.partition_id]
                 self._require_there(place, session, state, share)
-                entered = self._leases.enter(place, state, turn)
+                entered = self._leases.enter(place, state, holder)
                 try:
-                    change, ranges = ack(entered, offsets)
+                    acked = ack(entered, offsets)
                 except TransactionConflict:
                     # After its own end a transaction's messages look like a conflict; say that it
                     # has ended instead.
                     if txn_id is not None:
                         _require_not_ended(session, place, txn_id)
                     raise
-                told.append((entered, ranges))
-                if change is not None or entered is not state:
-                    change = change or Change(before=state, after=entered)
-                    changes.append(
-                        change
-                        if change.before is state
-                        else msgspec.structs.replace(change, before=state)
-                    )
+                told.append((entered, acked))
+                if acked.after is not state:
+                    changes.append(Change(before=state, after=acked.after, steps=acked.steps))
             return changes, told
 
         return self._cursors.change(place, list(share.offsets), decide)
@@ -225,22 +241,21 @@ class Acknowledgements:
 
     def _claim_all(
         self,
-        parts: Sequence[tuple[Place, Share]],
+        parts: Sequence[_Part],
         txn_id: TxnID,
         ack_type: AckType,
-        turn: Turn,
+        holder: LeaseHolder,
     ) -> None:
         """Claim on every broker, each in one SQL transaction. With several brokers the claims are
         tentative until the call is confirmed."""
         call_id = secrets.randbits(63) if len(parts) > 1 else 0
         claim = _Claim(txn_id, ack_type, call_id, self._confirmed.get(txn_id, ()))
-        asked: list[_Asked] = []
+        asked: list[_Part] = []
         try:
-            for place, share in parts:
-                before: dict[int, Dispatch] = {}
-                asked.append((place, share, before))
-                told = self._on(place, share, _claim(claim), turn, txn_id)
-                before.update((state.partition_id, state.dispatch) for state, _ in told)
+            for part in parts:
+                asked.append(part)
+                told = self._on(part.place, part.share, _claim(claim), holder, txn_id)
+                part.before.update((state.partition_id, state.dispatch) for state, _ in told)
         except Exception:
             if call_id:
                 self._release_all(asked, claim)
@@ -251,7 +266,7 @@ class Acknowledgements:
             try:
                 self._confirm(txn_id, call_id)
             except (InvalidTxnStatus, TransactionNotFound):
-                self._release_all([(place, share, {}) for place, share in parts], claim)
+                self._release_all([_Part(part.place, part.share) for part in parts], claim)
                 raise
             self._remember(txn_id, call_id)
 
@@ -260,31 +275,29 @@ class Acknowledgements:
             self._confirmed = {}
         self._confirmed[txn_id] = {*self._confirmed.get(txn_id, ()), call_id}
 
-    def _release_all(self, asked: Sequence[_Asked], claim: _Claim) -> None:
+    def _release_all(self, asked: Sequence[_Part], claim: _Claim) -> None:
         """Let go at once what a refused call has claimed, or may have claimed. Where that fails,
         the transaction's end gives it back, since the call is not confirmed."""
-        for place, share, before in asked:
+        for part in asked:
             try:
-                self._release((place, share, before), claim)
+                self._release(part, claim)
             except EngineError as error:
                 logger.warning(
                     "refused acknowledgement waits for its transaction's end",
-                    subscription=str(place.name),
-                    broker=place.database.name,
+                    subscription=str(part.place.name),
+                    broker=part.place.database.name,
                     txn_id=str(claim.txn_id),
                     code=error.code,
                     reason=error.message,
                 )
 
-    def _release(self, asked: _Asked, claim: _Claim) -> None:
-        place, share, before = asked
-
+    def _release(self, part: _Part, claim: _Claim) -> None:
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             del session
-            found = (_released(each, claim, before.get(each.partition_id)) for each in states)
+            found = (_released(each, claim, part.before.get(each.partition_id)) for each in states)
             return [change for change in found if change is not None], None
 
-        self._cursors.change(place, list(share.offsets), decide)
+        self._cursors.change(part.place, list(part.share.offsets), decide)
 
 
 def _released(state: State, claim: _Claim, before: Dispatch | None) -> Change | None:
@@ -319,11 +332,10 @@ def _acknowledge(ack_type: AckType) -> _Ack:
     """An acknowledgement without a transaction: it deletes the messages that no transaction
     holds."""
 
-    def ack(state: State, offsets: Ranges) -> tuple[Change | None, Ranges]:
+    def ack(state: State, offsets: Ranges) -> _Acked:
         wanted = state.cursor.undeleted(_reach(state, offsets, ack_type))
         held = state.held
-        after = state.delete(wanted - held)
-        return Change(before=state, after=after), offsets & held
+        return _Acked(state.delete(wanted - held), dropped=offsets & held)
 
     return ack
 
@@ -332,7 +344,7 @@ def _claim(claim: _Claim) -> _Ack:
     """An acknowledgement in a transaction: it holds messages for it."""
     txn_id = claim.txn_id
 
-    def ack(state: State, offsets: Ranges) -> tuple[Change | None, Ranges]:
+    def ack(state: State, offsets: Ranges) -> _Acked:
         unsure = unconfirmed(state.tentative, txn_id, claim.confirmed)
         try:
             if claim.ack_type is AckType.CUMULATIVE:
@@ -346,11 +358,11 @@ def _claim(claim: _Claim) -> _Ack:
             conflict.data["partition"] = state.number
             raise
         if not new:
-            return None, new
+            return _Acked(state)
         own = held(ack for ack in state.pending if ack.txn_id == txn_id)
         claimed = PendingAck(txn_id=txn_id, ack_type=claim.ack_type, ranges=new - own)
         after = state.withdraw(new).changed(pending=(*state.pending, claimed))
-        return Change(before=state, after=after, steps=_claims(state, claim, new, own)), new
+        return _Acked(after, _claims(state, claim, new, own))
 
     return ack
 

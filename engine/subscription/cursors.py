@@ -99,7 +99,6 @@ class Cursors:
         durable: bool = True,
         room: int = 0,
         max_bytes: int = 0,
-        locked: bool = False,
         first: Callable[[Session], object] | None = None,
         meanwhile: Callable[[_T], object] | None = None,
     ) -> _T:
@@ -114,17 +113,16 @@ class Cursors:
             durable: what is stored must outlive a crash. Dead letters and steps of the pending-ack
                 log always do.
             room, max_bytes: how much of the log to read together with the states.
+            first: takes what has to be locked before the cursors. ``decide`` then runs under the
+                locks alone, and may write something itself.
             meanwhile: called with the answer while it is being stored, for work that does not
                 depend on whether it is stored. What it raises is raised after the store.
-            locked: run ``decide`` only under the locks, because it writes something itself.
-            first: takes what has to be locked before the cursors.
 
         Raises:
             SubscriptionNotFound: it has been deleted.
             PartitionUnavailable: a partition is offline or cannot be rebuilt now.
             Whatever ``decide`` raises.
         """
-
         call = _Call(
             memory=self._memory,
             place=place,
@@ -137,15 +135,15 @@ class Cursors:
             meanwhile=meanwhile,
         )
         try:
-            return call.run(locked=locked)
+            return call.run()
         except CursorGone:
-            place = self.refreshed(place)
+            self.refreshed(place)  # New partitions have cursors then; the place is the same.
         except _Unserved as found:
             if not found.state.online:
                 raise self._unavailable(place, found.state) from None
             self.rebuild(place, found.state.partition_id, found.state.number)
         try:
-            return call.run(locked=locked)
+            return call.run()
         except CursorGone:
             raise SubscriptionNotFound(f"{place.name} has been deleted.") from None
         except _Unserved as found:
@@ -172,13 +170,14 @@ class _Call(Generic[_T]):
     durable: bool
     room: int
     max_bytes: int
-    first: Callable[[Session], object] | None = None
-    meanwhile: Callable[[_T], object] | None = None
+    first: Callable[[Session], object] | None
+    meanwhile: Callable[[_T], object] | None
     _stored: Sequence[State] = ()
     #: ``Database.connections`` before the decision (engine.subscription.memory tells what for).
     _connections: int = 0
 
-    def run(self, *, locked: bool) -> _T:
+    def run(self) -> _T:
+        locked = self.first is not None
         answer = state.change(self.place.database, self._attempt, locked=locked)
         # Not earlier: what was stored under the locks does not exist before the commit.
         key = (self.place.database, self.place.subscription_id)

@@ -27,7 +27,7 @@ from engine.settings import EngineSettings
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
-from engine.subscription.leases import Fenced, Leases, Turn
+from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.memory import Unsure
 from engine.subscription.reading import Reading
 from engine.subscription.receiving import Call, Received
@@ -59,11 +59,11 @@ class Delivery:
         self._cursors = cursors
         self._leases = leases
         self._dead_letters = dead_letters
-        self._turn = itertools.count()
+        self._rotation = itertools.count()
         self._due: dict[tuple[str, int], tuple[float, Sequence[Due]]] = {}
-        #: By broker and subscription, the turn of the active consumer in which every partition has
+        #: By broker and subscription, the active consumer in which every partition has
         #: been visited, so that what its predecessor had was given back everywhere.
-        self._entered: dict[tuple[str, int], Turn] = {}
+        self._entered: dict[tuple[str, int], LeaseHolder] = {}
 
     @once_more_when_made_anew
     @once_more_when(SubscriptionReplaced)
@@ -90,8 +90,9 @@ class Delivery:
             SegmentUnreadable: all messages that are due are in missing or damaged files.
         """
         topic = self._topics.get(name.topic)
-        databases = _rotated(self._brokers.of_topic(topic), turn := next(self._turn))
-        call = Call(turn=turn // len(databases), began=time.monotonic(), room=max_messages)
+        rotation = next(self._rotation)
+        databases = _rotated(self._brokers.of_topic(topic), rotation)
+        call = Call(rotation=rotation // len(databases), began=time.monotonic(), room=max_messages)
         failures: dict[str, EngineError] = {}
         for since in call.rounds():
             for database in databases:
@@ -99,10 +100,10 @@ class Delivery:
                     continue
                 try:
                     place = self._cursors.place(database, topic, name)
-                    called = self._turn_of(place, consumer)
-                    if called is None:
+                    holder = self._holder(place, consumer)
+                    if holder is None:
                         return ()
-                    self._receive_on(place, called, since, call)
+                    self._receive_on(place, holder, since, call)
                 except (PartitionUnavailable, TimeLimitExceeded) as error:
                     failures[database.name] = error
                 except (SubscriptionReplaced, Fenced):
@@ -114,25 +115,25 @@ class Delivery:
             _refuse(list(failures.values()), len(databases))
         return tuple(call.received)
 
-    def _turn_of(self, place: Place, consumer: str) -> Turn | None:
+    def _holder(self, place: Place, consumer: str) -> LeaseHolder | None:
         if place.record.type == SubscriptionType.EXCLUSIVE:
             return self._leases.require(place, consumer)
         return self._leases.hold(place, consumer)
 
-    def _receive_on(self, place: Place, called: Turn, since: float, call: Call) -> None:
+    def _receive_on(self, place: Place, holder: LeaseHolder, since: float, call: Call) -> None:
         """Deliver from the partitions of one broker that were found deliverable at ``since`` or
         later. It does nothing when this call has asked for them itself before."""
         found, due = self._due.get(_key(place), (0.0, ()))
         if since == call.began and found >= call.began:
             return
-        taken_over = called.epoch > 0 and self._entered.get(_key(place)) != called
+        taken_over = holder.epoch > 0 and self._entered.get(_key(place)) != holder
         if found < since or taken_over:
             place, due = self._look(place, taken_over=taken_over)
         unreadable: SegmentUnreadable | None = None
         name = place.database.name
         left = [
             row.partition_id
-            for row in _rotated(due, call.turn)
+            for row in _rotated(due, call.rotation)
             if (name, row.partition_id) not in call.served
         ]
         # Of those that give little, or nothing, such as markers alone, more and more are visited at
@@ -142,7 +143,7 @@ class Delivery:
             visited, left = left[:width], left[width:]
             try:
                 room = call.room - len(call.received)
-                received = self._receive_from(place, visited, called, room)
+                received = self._receive_from(place, visited, holder, room)
                 messages = received.messages()
             except SegmentUnreadable as error:
                 unreadable = error  # go on with the other partitions
@@ -157,7 +158,7 @@ class Delivery:
             few = 2 * len(messages) <= call.room
             width = min(2 * width, widest) if few and not call.cut else 1
         if taken_over and not call.is_full:
-            self._entered[_key(place)] = called
+            self._entered[_key(place)] = holder
         if unreadable is not None and not call.received:
             raise unreadable
 
@@ -193,7 +194,7 @@ class Delivery:
         return [Due(*row) for row in rows]
 
     def _receive_from(
-        self, place: Place, partition_ids: Sequence[int], turn: Turn, room: int
+        self, place: Place, partition_ids: Sequence[int], holder: LeaseHolder, room: int
     ) -> Received:
         """Deliver up to ``room`` messages of some partitions, in one change of all their
         cursors."""
@@ -203,7 +204,7 @@ class Delivery:
             changes: list[Change] = []
             left = room
             for before in states:
-                change, reading = self._decide(session, place, before, turn, left)
+                change, reading = self._decide(session, place, before, holder, left)
                 left -= sum(piece.upper - piece.lower for piece in reading.pieces)
                 if reading.pieces:
                     received.pieces.append((change.after, reading.pieces))
@@ -232,15 +233,15 @@ class Delivery:
         return received
 
     def _decide(
-        self, session: Session, place: Place, before: State, turn: Turn, room: int
+        self, session: Session, place: Place, before: State, holder: LeaseHolder, room: int
     ) -> tuple[Change, Reading]:
         """What becomes of one partition's state, and what the consumer gets of it."""
-        state = self._leases.enter(place, before, turn)
+        state = self._leases.enter(place, before, holder)
         state = state.give_back(state.dispatch.overdue(state.now_ms))
         dead = dying(place.record, state)
         if dead:
             state = state.withdraw(dead).changed(dead=state.dead | dead)
-        after, reading = self._deliver(session, place, state, turn.consumer, room)
+        after, reading = self._deliver(session, place, state, holder.consumer, room)
         target = self._dead_letters.target(place.record, before.number) if dead else 0
         return Change(before=before, after=after, dead=dead, target=target), reading
 
@@ -299,8 +300,8 @@ def _key(place: Place) -> tuple[str, int]:
     return place.database.name, place.subscription_id
 
 
-def _rotated(items: Sequence[_T], turn: int) -> Sequence[_T]:
-    """The items in their order, beginning with another one each turn, so that none is always
+def _rotated(items: Sequence[_T], rotation: int) -> Sequence[_T]:
+    """The items in their order, beginning with another one each time, so that none is always
     last."""
-    start = turn % len(items) if items else 0
+    start = rotation % len(items) if items else 0
     return (*items[start:], *items[:start])

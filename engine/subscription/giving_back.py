@@ -14,7 +14,7 @@ from engine.model.ranges import Ranges
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.database import Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
-from engine.subscription.leases import Fenced, Leases, Turn
+from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
@@ -53,7 +53,7 @@ class GivingBack:
         """
         for share in self._shares.of(name.topic, message_ids):
             place = self._cursors.place(share.database, share.topic, name)
-            turn = self._leases.require(place, consumer)
+            holder = self._leases.require(place, consumer)
 
             def named(
                 session: Session, state: State, place: Place = place, share: Share = share
@@ -61,7 +61,7 @@ class GivingBack:
                 there = share.ledgers[state.partition_id]
                 return self._ledgers.own(place.database, session, state, there)
 
-            self._give_back(place, list(share.offsets), named, consumer, turn)
+            self._give_back(place, list(share.offsets), named, consumer, holder)
 
     @once_more_when_made_anew
     @once_more_when(SubscriptionReplaced)
@@ -88,7 +88,7 @@ class GivingBack:
         partition_ids: Sequence[int],
         wanted: Callable[[Session, State], Ranges],
         consumer: str,
-        turn: Turn | None = None,
+        holder: LeaseHolder | None = None,
         *,
         passed: int = 0,
     ) -> None:
@@ -96,7 +96,7 @@ class GivingBack:
 
         Args:
             wanted: which messages; those that the consumer does not have are ignored.
-            turn: the consumer's turn; None when it leaves for good.
+            holder: the consumer with its epoch; None when it leaves for good.
             passed: when it leaves, the first epoch after its own. It fences calls of the consumer
                 that another process still lets through.
         """
@@ -105,11 +105,11 @@ class GivingBack:
             changes = []
             for state in states:
                 after = state
-                if turn is not None:
-                    after = self._leases.enter(place, state, turn)
+                if holder is not None:
+                    after = self._leases.enter(place, state, holder)
                 back = wanted(session, state) & after.dispatch.in_flight(consumer)
                 after = after.give_back(back)
-                if turn is None:
+                if holder is None:
                     after = _without(after, consumer, passed)
                 if after.dispatch != state.dispatch:
                     changes.append(Change(before=state, after=after))
@@ -128,7 +128,7 @@ def _without(state: State, consumer: str, passed: int) -> State:
     dispatch = msgspec.structs.replace(state.dispatch, present=present)
     if passed <= dispatch.epoch:
         return state.changed(dispatch=dispatch)
-    # No turn of before goes on, so nobody may keep messages. The next active consumer finds the
+    # No earlier holder goes on, so nobody may keep messages. The next active consumer finds the
     # epoch raised, and need not give anything back.
     dispatch = msgspec.structs.replace(dispatch, epoch=passed)
     return state.changed(dispatch=dispatch).give_back(dispatch.in_flight())

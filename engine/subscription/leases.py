@@ -31,22 +31,22 @@ class Fenced(ConsumerBusy):
     the database who the active consumer is."""
 
 
-class Turn(NamedTuple):
-    """The consumer that calls, and the epoch in which it is the active one; 0 on types that do not
-    have an active consumer."""
+class LeaseHolder(NamedTuple):
+    """A consumer that is let in, and the epoch in which it is the active one; 0 on types that do
+    not have an active consumer."""
 
     consumer: str
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Lease:
     """A lease that this process remembers. ``since``: when it was asked for, by the process's
     monotonic clock; a moment before the database granted it, so never too late. ``records``: those
     of the subscription, by broker and id, for which it was asked: one of another broker that has
     been found since may be a later subscription's, of the same name."""
 
-    turn: Turn
+    holder: LeaseHolder
     since: float
     records: frozenset[tuple[str, int]]
 
@@ -57,59 +57,59 @@ class Leases:
     def __init__(self, records: Records, cursors: Cursors) -> None:
         self._records = records
         self._cursors = cursors
-        self._held: dict[tuple[str, int], _Held] = {}
+        self._remembered: dict[tuple[str, int], _Lease] = {}
 
-    def hold(self, place: Place, consumer: str) -> Turn | None:
+    def hold(self, place: Place, consumer: str) -> LeaseHolder | None:
         """Make a consumer the active one, if the type has an active consumer and it is nobody else;
-        answers the consumer's turn, None when another consumer is the active one.
+        answers it with its epoch, None when another consumer is the active one.
 
         Raises:
             SubscriptionNotFound: there is none.
             PartitionUnavailable: its home broker cannot be reached.
         """
         if not place.has_one_consumer:
-            return Turn(consumer, 0)
+            return LeaseHolder(consumer, 0)
         home = self._records.home(place.topic)
         record = (place.database.name, place.subscription_id)
         if home is not place.database:
             place = self._cursors.place(home, place.topic, place.name)
         key = (home.name, place.subscription_id)
         now = time.monotonic()
-        known = self._held.get(key)
+        known = self._remembered.get(key)
         renewed = place.record.consumer_lease_ms / 3000
         if (
             known is not None
-            and known.turn.consumer == consumer
+            and known.holder.consumer == consumer
             and now < known.since + renewed
             and record in known.records
         ):
-            return known.turn
-        turn = self._ask(place, consumer)
-        if turn is None:
+            return known.holder
+        holder = self._ask(place, consumer)
+        if holder is None:
             place = self._cursors.refreshed(place)
             key = (home.name, place.subscription_id)
-            turn = self._ask(place, consumer)
-        if len(self._held) >= _KEPT_LEASES:
-            self._held.clear()
-        if turn is None:
-            self._held.pop(key, None)
+            holder = self._ask(place, consumer)
+        if len(self._remembered) >= _KEPT_LEASES:
+            self._remembered.clear()
+        if holder is None:
+            self._remembered.pop(key, None)
         else:
-            before = known.records if known is not None and known.turn == turn else frozenset()
-            self._held[key] = _Held(turn, now, before | {key, record})
-        return turn
+            before = known.records if known is not None and known.holder == holder else frozenset()
+            self._remembered[key] = _Lease(holder, now, before | {key, record})
+        return holder
 
-    def require(self, place: Place, consumer: str) -> Turn:
+    def require(self, place: Place, consumer: str) -> LeaseHolder:
         """As :meth:`hold`, but another active consumer is an error.
 
         Raises:
             ConsumerBusy: another consumer is the active one.
         """
-        turn = self.hold(place, consumer)
-        if turn is None:
+        holder = self.hold(place, consumer)
+        if holder is None:
             raise ConsumerBusy(_busy(place))
-        return turn
+        return holder
 
-    def enter(self, place: Place, state: State, turn: Turn) -> State:
+    def enter(self, place: Place, state: State, holder: LeaseHolder) -> State:
         """Let a consumer enter a partition: what an earlier active consumer still had is given
         back, and on KEY_SHARED the consumer is noted as present. Answers the state after that.
 
@@ -117,14 +117,14 @@ class Leases:
             Fenced: a later active consumer has entered before, or this one has left.
         """
         dispatch = state.dispatch
-        if turn.epoch < dispatch.epoch:
+        if holder.epoch < dispatch.epoch:
             self.forget(place)
             raise Fenced(_busy(place))
-        if turn.epoch > dispatch.epoch:
-            fenced = msgspec.structs.replace(dispatch, epoch=turn.epoch)
+        if holder.epoch > dispatch.epoch:
+            fenced = msgspec.structs.replace(dispatch, epoch=holder.epoch)
             return state.changed(dispatch=fenced).give_back(fenced.in_flight())
         if place.record.type == SubscriptionType.KEY_SHARED:
-            return self._present(place, state, turn.consumer)
+            return self._present(place, state, holder.consumer)
         return state
 
     def leave(self, place: Place, consumer: str) -> int:
@@ -142,14 +142,14 @@ class Leases:
         home = self._records.home(place.topic)
         if home is not place.database:
             place = self._cursors.place(home, place.topic, place.name)
-        self._held.pop((home.name, place.subscription_id), None)
+        self._remembered.pop((home.name, place.subscription_id), None)
 
-    def _ask(self, place: Place, consumer: str) -> Turn | None:
+    def _ask(self, place: Place, consumer: str) -> LeaseHolder | None:
         with place.database.session() as session:
             row = session.one(
                 "hold_lease", subscription_id=place.subscription_id, consumer=consumer
             )
-        return None if row is None else Turn(consumer, row.consumer_epoch)
+        return None if row is None else LeaseHolder(consumer, row.consumer_epoch)
 
     def _present(self, place: Place, state: State, consumer: str) -> State:
         """Note a consumer as present, at most three times in a lease, so that not every call has

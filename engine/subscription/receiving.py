@@ -27,7 +27,7 @@ class Call(msgspec.Struct, frozen=True):
     """One call of receive.
 
     Attributes:
-        turn: with which of a broker's partitions this call begins.
+        rotation: with which of a broker's partitions this call begins.
         began: when, by this process's monotonic clock.
         room: how many messages are asked for.
         received: the messages so far. They are in flight to this consumer, so they are answered
@@ -37,7 +37,7 @@ class Call(msgspec.Struct, frozen=True):
         cut: partitions in which this round has ended inside a stretch without a message.
     """
 
-    turn: int
+    rotation: int
     began: float
     room: int
     received: list[StoredMessage] = msgspec.field(default_factory=list)

@@ -97,7 +97,7 @@ class Seeking:
                 )
             return changes, None
 
-        self._cursors.change(place, partition_ids, decide, locked=True, first=hold)
+        self._cursors.change(place, partition_ids, decide, first=hold)
 
 
 def _require_unheld(place: Place, states: Sequence[State]) -> None:

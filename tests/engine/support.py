@@ -264,7 +264,7 @@ def let_leases_run_out(engine: Engine, name: SubscriptionName) -> None:
                 row.subscription_id,
                 row.partition_id,
             )
-    engine._delivery._leases._held.clear()
+    engine._delivery._leases._remembered.clear()
 
 
 def due_now(engine: Engine) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from random import random
 from typing import Any
 
-import msgspec
-
 from engine.log.entries import AbortedSpans
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
@@ -16,7 +14,7 @@ from engine.model.errors import PartitionUnavailable
 from engine.model.ranges import NOTHING, Ranges
 from engine.postgres.prepared import Prepared
 from engine.subscription import acks, key_reading, state
-from engine.subscription.leases import Leases, Turn
+from engine.subscription.leases import LeaseHolder, Leases
 from engine.subscription.state import State
 from engine.subscription.window import Window
 from tests.checker.museum.planting import Bug, function, python, together
@@ -59,8 +57,7 @@ def _held_wins_nothing(right: Callable[..., Any]) -> Callable[..., Any]:
 
     def acknowledge(ack_type: Any) -> Any:
         def ack(before: State, offsets: Ranges) -> Any:
-            change, _ = right(ack_type)(before, offsets)
-            return msgspec.structs.replace(change, after=before.delete(offsets)), Ranges()
+            return right(ack_type)(before, offsets)._replace(after=before.delete(offsets))
 
         return ack
 
@@ -101,13 +98,13 @@ def _whatever_stands(right: Prepared) -> Prepared:
 
 def _for_ever(right: Callable[..., Any]) -> Callable[..., Any]:
     """Who has been the active consumer once takes itself for it from then on."""
-    turns: dict[tuple[Any, str], Turn] = {}
+    holders: dict[tuple[Any, str], LeaseHolder] = {}
 
-    def hold(self: Leases, place: Any, consumer: str) -> Turn | None:
-        turn = turns.get((place.name, consumer)) or right(self, place, consumer)
-        if turn is not None and turn.epoch:
-            turns[place.name, consumer] = turn
-        return turn
+    def hold(self: Leases, place: Any, consumer: str) -> LeaseHolder | None:
+        holder = holders.get((place.name, consumer)) or right(self, place, consumer)
+        if holder is not None and holder.epoch:
+            holders[place.name, consumer] = holder
+        return holder
 
     return hold
 
@@ -115,10 +112,10 @@ def _for_ever(right: Callable[..., Any]) -> Callable[..., Any]:
 def _unfenced(right: Callable[..., Any]) -> Callable[..., Any]:
     """A partition does not mind that it has seen a later consumer."""
 
-    def enter(self: Leases, place: Any, before: State, turn: Turn) -> State:
-        if turn.epoch < before.dispatch.epoch:
+    def enter(self: Leases, place: Any, before: State, holder: LeaseHolder) -> State:
+        if holder.epoch < before.dispatch.epoch:
             return before
-        return right(self, place, before, turn)
+        return right(self, place, before, holder)
 
     return enter
 

@@ -278,7 +278,7 @@ def test_a_call_goes_on_for_half_of_its_caller_s_time_at_most(
     monkeypatch.setattr(receiving, "_SECONDS", 10.0)
 
     def rounds() -> int:
-        call = Call(turn=0, began=now[0], room=1)
+        call = Call(rotation=0, began=now[0], room=1)
         count = 0
         for _ in call.rounds():
             call.cut.add(("broker-1", 1))
@@ -457,7 +457,7 @@ def test_one_made_anew_withholds_nothing_that_the_other_broker_has_given(
     subscribe(engine)
     engine.subscriptions.describe(SUBSCRIPTION)
     known.update(old)
-    engine._delivery._turn = itertools.count(turn)
+    engine._delivery._rotation = itertools.count(turn)
     assert received(engine) == ["0", "1"]
 
 

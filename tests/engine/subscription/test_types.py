@@ -46,7 +46,7 @@ def lease_runs_out(engine: Engine) -> None:
     """The active consumer has not called for the length of its lease."""
     for database in engine._brokers:
         sql(database, "UPDATE broker.subscription SET consumer_until = clock_timestamp()")
-    engine._delivery._leases._held.clear()
+    engine._delivery._leases._remembered.clear()
 
 
 def clock_goes_back(engine: Engine) -> None:
@@ -160,10 +160,10 @@ def test_an_earlier_consumer_is_refused_by_a_partition_whatever_a_process_believ
     engine.produce(P0, batch("a", "b"))
     [a] = engine.receive(SUBSCRIPTION, "c1", max_messages=1)
     leases = engine._delivery._leases
-    believed = dict(leases._held)
+    believed = dict(leases._remembered)
     lease_runs_out(engine)
     engine.receive(SUBSCRIPTION, "c2", max_messages=1)
-    leases._held.update(believed)
+    leases._remembered.update(believed)
     with pytest.raises(ConsumerBusy):
         ack(engine, "c1", a)
     assert received(engine, "c2") == ["b"]
