@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from engine.model.message import EntryKind
+from engine.model.message import EntryKind, StoredMessage
 from engine.model.txn_id import TxnID
 
 
@@ -43,6 +43,24 @@ class HistoryEntry:
     def offsets(self) -> range:
         """The offsets of the entry."""
         return range(self.first_offset, self.last_offset + 1)
+
+
+def history_of(messages: Sequence[StoredMessage]) -> list[HistoryEntry]:
+    """A history from messages and markers in the order of their offsets: batches are put together
+    again."""
+    groups: dict[int, list[StoredMessage]] = {}
+    for message in messages:
+        groups.setdefault(message.message_id.entry_id, []).append(message)
+    return [
+        HistoryEntry(
+            first_offset=group[0].offset,
+            last_offset=group[-1].offset,
+            kind=group[0].kind,
+            txn_id=group[0].txn_id,
+            at=group[0].publish_time,
+        )
+        for group in groups.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import F
 
 from engine import Engine
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Notice, Rule, Silence
+from txnconsole.enginedb.clock import database_now
 
 _TIMES = {
     Alert: ("pending_since", "fired_at", "clear_since", "notified_at", "measured_at"),

@@ -24,12 +24,12 @@ from tests.alerts.conftest import alert, pass_time, webhook
 from tests.alerts.receiver import Receiver
 from txnconsole.alerts import delivering
 from txnconsole.alerts.bundling import MAX_NOTICES, bundle
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.composing import compose_test
 from txnconsole.alerts.delivering import MAX_ATTEMPTS, deliver, pause_seconds, send_again
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Notice
 from txnconsole.alerts.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from txnconsole.alerts.trimming import trim
+from txnconsole.enginedb.clock import database_now
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.alerts.conftest import rule_of
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.models import Silence
 from txnconsole.alerts.silencing import Holding, Silences, open_silences
+from txnconsole.enginedb.clock import database_now
 
 MOMENTS = [datetime(2026, 11, day, tzinfo=UTC) for day in (1, 2, 3)]
 HOLDING = st.builds(

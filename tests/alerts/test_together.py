@@ -12,7 +12,6 @@ from tests.alerts.conftest import alert, rule_of, webhook
 from tests.support.together import meet
 from txnconsole.alerts import channels, handling, rules
 from txnconsole.alerts.channels import ChannelSettings
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.delivering import claim
 from txnconsole.alerts.errors import AlertChannelNotFound
 from txnconsole.alerts.kinds import Kind, Severity
@@ -20,6 +19,7 @@ from txnconsole.alerts.models import Channel, Message, Notice, Rule, Silence
 from txnconsole.alerts.rules import RuleSettings
 from txnconsole.alerts.states import ChannelKind
 from txnconsole.audit.chain import Actor
+from txnconsole.enginedb.clock import database_now
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

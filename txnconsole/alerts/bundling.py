@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.composing import compose
 from txnconsole.alerts.models import Channel, Message, Notice
+from txnconsole.enginedb.clock import database_now
 
 #: How long the first notice waits for others.
 GROUP_WAIT = timedelta(seconds=10)

@@ -19,7 +19,6 @@ from django.db import connection, transaction
 
 from engine import Engine
 from txnconsole.alerts import telling
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.measuring import MAX_OBJECTS, Measured, Measurements, Sample
@@ -27,6 +26,7 @@ from txnconsole.alerts.models import Alert, Evaluation, Rule
 from txnconsole.alerts.silencing import Silences, open_silences
 from txnconsole.alerts.silent_workers import note_gap
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
+from txnconsole.enginedb.clock import database_now
 
 #: How many values an alert keeps: five minutes of them, with an evaluation every five seconds.
 SAMPLES = 60

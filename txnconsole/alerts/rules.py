@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from django.db.models.functions import Now
 
 from txnconsole.alerts import telling
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.errors import (
     AlertConflict,
     AlertRuleNotFound,
@@ -20,6 +19,7 @@ from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
+from txnconsole.enginedb.clock import database_now
 from txnconsole.enginedb.turns import wait_for_turn
 
 MAX_THRESHOLD = 1e12

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from txnconsole.alerts import telling
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.models import Alert, Evaluation, Rule
 from txnconsole.alerts.silencing import Silences, open_silences
 from txnconsole.alerts.states import AlertState, NoticeKind
+from txnconsole.enginedb.clock import database_now
 
 #: The object of alerts about silent workers.
 WORKERS = "workers"

@@ -12,10 +12,10 @@ import msgspec
 from django.conf import settings
 
 from txnconsole.alerts.addresses import Refused, Target, checked_address
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.models import Message
 from txnconsole.alerts.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
+from txnconsole.enginedb.clock import database_now
 
 #: The time limit of a whole attempt, including the look-up of the host's name: even a receiver that
 #: answers one byte at a time cannot hold a worker up for longer.

@@ -19,10 +19,10 @@ from django.http import HttpRequest, QueryDict
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import TransactionOrder
+from txnconsole.console.explain_form import ExplainForm
 from txnconsole.console.numbers import number_of
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, parse
-from txnconsole.console.views.explain import ExplainForm
 
 #: Stands for the token in every line, because the console knows no tokens.
 TOKEN = "$TXNCONSOLE_TOKEN"  # noqa: S105  # A placeholder.

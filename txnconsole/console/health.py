@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from engine.model.partition import PartitionStatus
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
 from txnconsole.queue.heartbeat import Beat
 
 #: Every open transaction holds partitions back; only for longer than this it is worth a mention.
@@ -16,11 +17,19 @@ PATIENCE = timedelta(seconds=60)
 
 
 class Level(StrEnum):
-    """How bad it is; the values are those of transaction states, whose badges are used."""
+    """How bad it is."""
 
-    CLEAR = "COMMITTED"
-    WAITING = "OPEN"
-    STUCK = "ABORTED"
+    CLEAR = "clear"
+    WAITING = "waiting"
+    STUCK = "stuck"
+
+
+#: The transaction states whose badges are borrowed.
+_BADGES = {
+    Level.CLEAR: TxnStatus.COMMITTED,
+    Level.WAITING: TxnStatus.OPEN,
+    Level.STUCK: TxnStatus.ABORTED,
+}
 
 
 class Workers(StrEnum):
@@ -62,8 +71,11 @@ class Health:
 
     @property
     def word(self) -> str:
-        words = {Level.CLEAR: "Clear", Level.WAITING: "Waiting", Level.STUCK: "Stuck"}
-        return words[self.level]
+        return self.level.capitalize()
+
+    @property
+    def badge(self) -> TxnStatus:
+        return _BADGES[self.level]
 
 
 def health(

@@ -16,6 +16,7 @@ from enum import StrEnum
 from engine.inspect.subscriptions import CursorState, CursorSummary, SubscriptionSummary
 from engine.inspect.topics import Readers
 from engine.model.partition import PartitionState, PartitionStatus
+from engine.model.txn_status import TxnStatus
 from txnconsole.console.health import PATIENCE
 from txnconsole.console.templatetags.console import count, counted, duration
 
@@ -23,12 +24,12 @@ _PATIENCE_MS = PATIENCE / timedelta(milliseconds=1)
 
 
 class Reach(StrEnum):
-    """The verdict. The values are those of transaction states, whose badges it borrows."""
+    """The verdict."""
 
-    GO_ON = "COMMITTED"
-    WAITING = "OPEN"
-    AT_RISK = "ABORTING"
-    STOPPED = "ABORTED"
+    GO_ON = "go_on"
+    WAITING = "waiting"
+    AT_RISK = "at_risk"
+    STOPPED = "stopped"
 
 
 _WORDS = {
@@ -36,6 +37,13 @@ _WORDS = {
     Reach.WAITING: "Waiting",
     Reach.AT_RISK: "At risk",
     Reach.STOPPED: "Stopped",
+}
+#: The transaction states whose badges are borrowed.
+_BADGES = {
+    Reach.GO_ON: TxnStatus.COMMITTED,
+    Reach.WAITING: TxnStatus.OPEN,
+    Reach.AT_RISK: TxnStatus.ABORTING,
+    Reach.STOPPED: TxnStatus.ABORTED,
 }
 
 
@@ -49,6 +57,10 @@ class Verdict:
     @property
     def word(self) -> str:
         return _WORDS[self.reach]
+
+    @property
+    def badge(self) -> TxnStatus:
+        return _BADGES[self.reach]
 
     @property
     def is_news(self) -> bool:

@@ -20,8 +20,8 @@ from engine.model.topic_name import TopicName
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import MAX_TC_ID, TxnID
 from engine.model.txn_status import TxnStatus
-from txnconsole.alerts.clock import database_now
 from txnconsole.console.txn_id_forms import is_txn_id, parse_txn_id
+from txnconsole.enginedb.clock import database_now
 
 MAX_LENGTH = 500
 MAX_IDS = 50

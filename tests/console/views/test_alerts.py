@@ -16,12 +16,12 @@ from engine import Engine
 from tests.alerts.conftest import look, pass_time, rule_of
 from tests.alerts.test_evaluating import finish, hold_back
 from tests.console.conftest import signed_in
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.handling import MAX_SILENCES
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Rule, Silence
 from txnconsole.alerts.states import AlertState
+from txnconsole.enginedb.clock import database_now
 
 PAGES = ("alerts", "alert-history", "alert-silences", "alert-rules")
 HTMX = {"HTTP_HX_REQUEST": "true"}

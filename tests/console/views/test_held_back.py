@@ -13,8 +13,8 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.questions import FRAME, Questions
-from txnconsole.alerts.clock import database_now
 from txnconsole.console.views import held_back
+from txnconsole.enginedb.clock import database_now
 from txnconsole.trends.models import Sample, Sampler
 
 _ROW = re.compile(r'id="held-[^"]*:(\d+)"')

@@ -15,10 +15,10 @@ from engine.model.txn_id import TxnID
 from tests.console.browser.pages import PAGES, PARTS
 from tests.console.conftest import TOPIC, Orders, begin, produce, signed_in
 from tests.console.questions import Questions
-from txnconsole.alerts.clock import database_now
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Notice, Rule, Silence
 from txnconsole.alerts.states import AlertState
+from txnconsole.enginedb.clock import database_now
 
 MOST = 12
 SIDECAR = TopicName("public", "default", "aside")

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine import Engine
-from engine.model.delivery_models import DeliveryModel, HistoryEntry, Run, compare
-from engine.model.message import EntryKind, StoredMessage
+from engine.model.delivery_models import DeliveryModel, HistoryEntry, Run, compare, history_of
+from engine.model.message import EntryKind
 from engine.model.read_position import ReadPosition
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
@@ -76,22 +76,6 @@ def test_a_transaction_from_before_the_history_holds_it_until_its_marker() -> No
     assert (still.delivered, still.hidden, still.mean_wait_ms) == (0, 3, None)
 
 
-def entries_of(messages: tuple[StoredMessage, ...]) -> list[HistoryEntry]:
-    found: dict[int, list[StoredMessage]] = {}
-    for message in messages:
-        found.setdefault(message.message_id.entry_id, []).append(message)
-    return [
-        HistoryEntry(
-            first_offset=group[0].offset,
-            last_offset=group[-1].offset,
-            kind=group[0].kind,
-            txn_id=group[0].txn_id,
-            at=group[0].publish_time,
-        )
-        for group in found.values()
-    ]
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_engine_gives_what_the_models_say(engine: Engine, seed: int) -> None:
     """After every step the readers of a marker topic, in both orders, and of a sidecar topic, have
@@ -123,7 +107,7 @@ def test_the_engine_gives_what_the_models_say(engine: Engine, seed: int) -> None
             finalize(engine)
         whole = engine.log.browse(marker, 0, 1000).messages
         payload = {m.offset: m.payload.decode() for m in whole}
-        runs = by_model(compare(entries_of(whole)))
+        runs = by_model(compare(history_of(whole)))
         told = {
             model: [payload[offset] for step in run.steps for offset in step]
             for model, run in runs.items()

@@ -8,13 +8,13 @@ from django.views.decorators.http import require_GET
 
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
-from txnconsole.alerts.clock import database_now
 from txnconsole.audit.reading import EntryPage, newer, newest, newest_number
 from txnconsole.console.audit_log import COLUMNS, AuditForm, in_files
 from txnconsole.console.files import list_file
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.enginedb.clock import database_now
 
 PAGE_ROWS = 40
 

@@ -10,8 +10,8 @@ from django import forms
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from engine.model.delivery_models import HistoryEntry, Run, compare
-from engine.model.message import EntryKind, StoredMessage
+from engine.model.delivery_models import HistoryEntry, Run, compare, history_of
+from engine.model.message import EntryKind
 from engine.model.partition import PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
@@ -104,23 +104,6 @@ def _compared(status: PartitionStatus, data: dict[str, int]) -> Compared:
         for n, entry in enumerate(entries)
     ]
     return Compared(runs, rows, sorted(begun.items(), key=lambda each: each[1]))
-
-
-def history_of(messages: Sequence[StoredMessage]) -> list[HistoryEntry]:
-    """The messages and markers in order, with batches put together again."""
-    groups: dict[int, list[StoredMessage]] = {}
-    for message in messages:
-        groups.setdefault(message.message_id.entry_id, []).append(message)
-    return [
-        HistoryEntry(
-            first_offset=group[0].offset,
-            last_offset=group[-1].offset,
-            kind=group[0].kind,
-            txn_id=group[0].txn_id,
-            at=group[0].publish_time,
-        )
-        for group in groups.values()
-    ]
 
 
 def _states(entries: Sequence[HistoryEntry]) -> dict[TxnID, str]:

@@ -13,13 +13,13 @@ from engine.model.errors import InvalidRequest
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
-from txnconsole.alerts.clock import database_now
 from txnconsole.console.files import attached, csv_lines, moment_text
 from txnconsole.console.own_transactions import narrowed, transaction_page
 from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
 from txnconsole.documents.transaction import transaction_document
+from txnconsole.enginedb.clock import database_now
 from txnconsole.enginedb.wiring import engine
 from txnconsole.streamed import streamed
 

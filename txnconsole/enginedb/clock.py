@@ -1,4 +1,5 @@
-"""The clock of the database that holds the alerts: the one clock that all workers share."""
+"""The clock of the coordinators' database, which holds Django's tables too: the one clock that all
+processes share."""
 
 from __future__ import annotations
 
