@@ -162,6 +162,64 @@ def test_a_client_that_closes_its_side_too_early_reaches_nobody_and_is_told_so()
     assert application.environ == {}
 
 
+def test_a_body_that_is_on_its_way_for_too_long_reaches_nobody_and_its_sender_is_told_so() -> None:
+    application = Application()
+    served = WsgiOnThreads(application, threads=1, body_limit=1000, body_seconds=0)
+    incoming = iter([{"type": "http.request", "body": b"half", "more_body": True}])
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        for part in incoming:
+            return part
+        await asyncio.Event().wait()
+        raise AssertionError("nobody waits for ever")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(served(_scope("/", b"", ()), receive, send))
+    assert sent[0]["status"] == 400
+    assert "its time was over" in json.loads(sent[1]["body"])["detail"]
+    assert application.environ == {}
+
+
+def test_while_bodies_take_all_room_only_small_ones_are_read() -> None:
+    large, small = b"x" * 100_000, b"x" * 1000
+    answered = threading.Event()
+
+    def application(environ: Environ, start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/first":
+            assert answered.wait(30)
+        start("200 OK", [])
+        return [b""]
+
+    served = WsgiOnThreads(application, threads=2, body_limit=10**6, bodies_limit=150_000)
+
+    async def ask(path: str, body: bytes) -> tuple[int, bytes]:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await served(_scope(path, b"", ()), receive, send)
+        return sent[0]["status"], sent[1]["body"]
+
+    async def story() -> list[tuple[int, bytes]]:
+        first = asyncio.create_task(ask("/first", large))
+        await asyncio.sleep(0)  # Its body is read now.
+        answers = [await ask("/", large), await ask("/", small)]
+        answered.set()
+        return [*answers, await first, await ask("/", large)]
+
+    refused, *others = asyncio.run(story())
+    assert refused[0] == 429
+    assert json.loads(refused[1])["code"] == "LimitExceeded"
+    assert [status for status, _ in others] == [200] * 3
+
+
 def test_a_long_answer_goes_out_in_parts_and_is_closed_on_a_pools_thread() -> None:
     application = Application(*[b"x" * 600_000] * 5)
     _, *parts = ask(application)

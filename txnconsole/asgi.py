@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
@@ -24,6 +26,7 @@ from txnconsole.wsgi_on_threads import Receive, Scope, Send, WsgiOnThreads  # no
 
 #: The one address that answers with a stream (txnconsole.console.live).
 _LIVE = "/live"
+_READING = frozenset({"GET", "HEAD"})
 _everything_else = WsgiOnThreads(
     get_wsgi_application(),
     threads=settings.TXNCONSOLE_WEB_THREADS,
@@ -42,7 +45,24 @@ gc.set_threshold(10_000, 20, 50)
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request."""
-    if scope["path"] == _LIVE:
-        await _events(scope, receive, send)
+    if scope["path"] == _LIVE and scope["method"] in _READING:
+        await _events(scope, _without_body(receive), send)
     else:
         await _everything_else(scope, receive, send)
+
+
+def _without_body(receive: Receive) -> Receive:
+    """The same request without a body. Django would write whatever comes to a file before it asks
+    who sends it."""
+    begun = False
+
+    async def received() -> Mapping[str, Any]:
+        nonlocal begun
+        if not begun:
+            begun = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        while (message := await receive())["type"] == "http.request":
+            pass
+        return message
+
+    return received

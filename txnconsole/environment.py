@@ -33,8 +33,11 @@ SERVER_ONLY = frozenset(
     {
         *("DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY", "REDIS_URL"),
         *("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS"),
+        *("EMAIL_HOST_USER", "EMAIL_HOST_PASSWORD", "OTEL_EXPORTER_OTLP_HEADERS"),
     }
 )
+#: What only jobs are told that read offloaded files, which may stand in an object store.
+STORES_KEYS = frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
 _INTERVAL = re.compile(r"([a-z_]+)=([1-9]\d{0,8})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -27,18 +27,9 @@ T = TypeVar("T")
 _PART_BYTES = 1024 * 1024
 #: Where an environment says whether its caller has gone, for who waits on purpose.
 CALLER_IS_GONE = "txnconsole.caller_is_gone"
-#: A problem document as the API's, for who sends half of a request.
-_CUT_SHORT = (
-    b'{"type":"urn:txnconsole:problem:InvalidRequest","title":"The request is malformed",'
-    b'"status":400,"detail":"The connection was closed before the body had come to its end; nothing'
-    b' was done. Send the whole body.","code":"InvalidRequest","retryable":false}'
-)
-_CUT_SHORT_HEADERS = [
-    (b"content-type", b"application/problem+json"),
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"content-length", str(len(_CUT_SHORT)).encode()),
-]
+#: Below so many bytes a body is read whatever others have sent: so a full house still serves
+#: people, and programs of small batches.
+_SMALL_BYTES = 64 * 1024
 _PLAIN = frozenset({"CONTENT_TYPE", "CONTENT_LENGTH"})
 
 
@@ -66,8 +57,41 @@ def resting() -> Generator[None]:
         turns.acquire()
 
 
-class _Disconnected(Exception):
-    """The client went away before its request was complete."""
+class _Refused(Exception):
+    """A body that is not read to its end. Its answers are problem documents as the API's; the code
+    and the status belong together as everywhere (txnconsole.statuses)."""
+
+    status = 400
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body = (
+        b'{"type":"urn:txnconsole:problem:InvalidRequest","title":"The request is malformed",'
+        b'"status":400,"detail":"The body had not come to its end when the connection was closed or'
+        b' its time was over; nothing was done. Send the whole body at once.",'
+        b'"code":"InvalidRequest","retryable":false}'
+    )
+
+    async def answer(self, send: Send) -> None:
+        headers = [
+            (b"content-type", b"application/problem+json"),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+            (b"content-length", str(len(self.body)).encode()),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+class _NoRoom(_Refused):
+    """The process holds as many bytes of bodies as it may."""
+
+    status = 429
+    headers = ((b"retry-after", b"1"),)
+    body = (
+        b'{"type":"urn:txnconsole:problem:LimitExceeded","title":"Too much at a time","status":429,'
+        b'"detail":"The server holds as many bytes of requests as it may; nothing was done. Try'
+        b' again in a moment.","code":"LimitExceeded","retryable":true}'
+    )
 
 
 class WsgiOnThreads:
@@ -80,13 +104,25 @@ class WsgiOnThreads:
             needed.
         body_limit: bytes of a request's body that are read. The application sees the declared
             length, or one more than the limit when none was declared, and refuses the rest.
+        body_seconds: for so long a body may be on its way.
+        bodies_limit: bytes of all bodies that are held at a time; larger ones that come then are
+            refused, whoever sends them: nobody has been asked for a token yet.
     """
 
     def __init__(
-        self, application: WsgiApplication, *, threads: int, waiting: int = 0, body_limit: int
+        self,
+        application: WsgiApplication,
+        *,
+        threads: int,
+        waiting: int = 0,
+        body_limit: int,
+        body_seconds: float = 30.0,
+        bodies_limit: int = 256 * 1024 * 1024,
     ) -> None:
         self._application = application
         self._body_limit = body_limit
+        self._body_seconds = body_seconds
+        self._room = bodies_limit
         self._turns = threading.Semaphore(threads)
         self._pool = ThreadPoolExecutor(
             threads + waiting, thread_name_prefix="request", initializer=self._begin_thread
@@ -94,16 +130,19 @@ class WsgiOnThreads:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        loop = asyncio.get_running_loop()
         try:
-            environ = await self._environ(scope, receive)
-        except _Disconnected:
+            environ, size = await self._environ(scope, receive)
+        except _Refused as refused:
             # Who has only closed its side still reads; without an answer the server sends a 500.
-            await send(
-                {"type": "http.response.start", "status": 400, "headers": _CUT_SHORT_HEADERS}
-            )
-            await send({"type": "http.response.body", "body": _CUT_SHORT})
+            await refused.answer(send)
             return
+        try:
+            await self._answer(environ, receive, send)
+        finally:
+            self._room += size
+
+    async def _answer(self, environ: dict[str, Any], receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
         caller = _Caller(loop, receive)
         environ[CALLER_IS_GONE] = caller.is_gone
         answer = _Answer(self._application, environ)
@@ -132,29 +171,45 @@ class WsgiOnThreads:
         with self._turns:
             return work()
 
-    async def _environ(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+    async def _environ(self, scope: Scope, receive: Receive) -> tuple[dict[str, Any], int]:
+        """What the application is asked with, and how many bytes of room its body takes."""
         declared = dict(scope["headers"]).get(b"content-length", b"")
         too_long = declared.isdigit() and int(declared) > self._body_limit
         body = b"" if too_long else await self._read(receive)
         environ = _environ(scope, BytesIO(body))
         if not too_long:
             environ["CONTENT_LENGTH"] = str(len(body))
-        return environ
+        return environ, len(body)
 
     async def _read(self, receive: Receive) -> bytes:
-        """The body, or its beginning, one byte longer than the limit."""
+        """The body, or its beginning, one byte longer than the limit; its room is taken.
+
+        Raises:
+            _Refused: it does not come whole, or not in time.
+            _NoRoom: too much has come already.
+        """
         parts: list[bytes] = []
         size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _Disconnected
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self._body_limit:
-                return b"".join(parts)[: self._body_limit + 1]
-            if not message.get("more_body"):
-                return b"".join(parts)
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _Refused
+                    part = message.get("body", b"")[: self._body_limit + 1 - size]
+                    parts.append(part)
+                    size += len(part)
+                    self._room -= len(part)
+                    if self._room < 0 and size > _SMALL_BYTES:
+                        raise _NoRoom
+                    if size > self._body_limit or not message.get("more_body"):
+                        return parts[0] if len(parts) == 1 else b"".join(parts)
+        except TimeoutError as error:
+            self._room += size
+            raise _Refused from error
+        except BaseException:
+            self._room += size
+            raise
 
 
 class _Caller:

@@ -35,6 +35,8 @@ _RETRYABLE = (
     # A prepared statement was dropped on this connection; the next run prepares it anew.
     pg.InvalidSqlStatementName,
 )
+#: A number out of range, a NUL in a text, a text that is too long for an index.
+_UNSTORABLE = (pg.DataError, pg.ProgramLimitExceeded)
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
@@ -316,9 +318,8 @@ class Database:
 
     def _translate(self, error: pg.Error) -> None:
         """Raise the engine's error for one of PostgreSQL's; return when there is none for it."""
-        if isinstance(error, pg.DataError):
-            # The caller gave a number out of range or a NUL in a text. PostgreSQL does not say in
-            # which field.
+        if isinstance(error, _UNSTORABLE):
+            # PostgreSQL does not say in which field.
             raise InvalidRequest(
                 f"A value cannot be stored: {_first_line(error)}", field=""
             ) from error

@@ -173,6 +173,24 @@ def test_a_body_above_the_limit_is_413_with_and_without_a_declared_length(
     assert b"PayloadTooLarge" in answer
 
 
+def test_the_live_channel_waits_for_no_body(server: Served) -> None:
+    """Who asks is looked at first, whatever is still to come."""
+    head = (
+        f"GET /live?ch=overview HTTP/1.1\r\nHost: {urlsplit(server.url).netloc}\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
+    )
+    with socket.create_connection((urlsplit(server.url).hostname, urlsplit(server.url).port)) as s:
+        s.settimeout(60)
+        s.sendall(head.encode())
+        answer = s.recv(65_536)
+    assert b" 401 " in answer.split(b"\r\n", 1)[0]
+
+
+def test_the_live_channel_takes_nothing(server: Served) -> None:
+    """As any page: its body is read by who reads no more than the limit."""
+    assert httpx.post(f"{server.url}/live?ch=overview", content=b"x").status_code == 403
+
+
 def test_a_revoked_token_is_refused_within_seconds(server: Served) -> None:
     with server.client("viewer", user="short-lived") as client:
         assert client.get("/topics").status_code == 200

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
+from engine.model.errors import InvalidRequest
 from txnconsole.audit import chain
 from txnconsole.audit.chain import Actor, Change, head, record, recorded, verify
 from txnconsole.audit.models import AuditEntry
@@ -47,7 +49,9 @@ def test_entries_are_numbered_without_gaps_and_chained() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("reason", ["", "ünï\u2028code", "a:b|c,d\n\r\t", "\0nul", "x" * 10_000])
+@pytest.mark.parametrize(
+    "reason", ["", "ünï\u2028code", "a:b|c,d\n\r\t", "\0nul", "half \ud800", "x" * 10_000]
+)
 def test_the_chain_holds_whatever_is_written_in_it(reason: str) -> None:
     record(Change(Actor("o\0k"), "x", "y", reason, {"k": reason}))
     assert verify().fault is None
@@ -240,13 +244,40 @@ def test_entries_of_callers_who_come_at_once_are_all_there_and_chained() -> None
 
 
 @pytest.mark.django_db(transaction=True)
+def test_what_cannot_be_stored_of_one_caller_costs_no_other_its_entry() -> None:
+    """Callers who come at once share a statement, which PostgreSQL refuses as a whole."""
+    before, _ = head()
+    good, bad = Change(WHO, "x", "good"), Change(Actor("ann", 2**70), "x", "bad")
+    first, refused, last = chain._append_alone([good, bad, good])
+    assert (first, last) == (None, None)
+    assert isinstance(refused, InvalidRequest)
+    assert [each.object for each in AuditEntry.objects.filter(sequence__gt=before)] == ["good"] * 2
+    with pytest.raises(InvalidRequest):
+        record(bad)
+    assert verify().fault is None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("letter", ["x", "\U00020000"])
+def test_of_an_object_as_much_is_kept_as_an_index_takes(letter: str) -> None:
+    """The address of a refused change is whatever somebody has made up. Random, since PostgreSQL
+    compresses what repeats itself."""
+    random = Random(1)  # noqa: S311
+    name = "".join(chr(ord(letter) + random.randrange(60)) for _ in range(5000))
+    record(Change(WHO, "topic.put", f"PUT /{name}", result="PermissionDenied"))
+    entry = AuditEntry.objects.order_by("-sequence")[0]
+    assert entry.object == f"PUT /{name[:595]}…"
+    assert verify().fault is None
+
+
+@pytest.mark.django_db(transaction=True)
 def test_an_entry_that_waits_for_the_disk_shares_no_commit_with_one_that_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     statements: list[list[Change]] = []
     insert = chain._append_alone
 
-    def noted(changes: Sequence[Change]) -> list[None]:
+    def noted(changes: Sequence[Change]) -> list[InvalidRequest | None]:
         statements.append(list(changes))
         return insert(changes)
 

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 from django.db import connection, transaction
 
+from engine.model.errors import InvalidRequest
 from engine.model.figures import FigureName
 from engine.postgres import deadlines
 from engine.postgres.combining import Combiner
@@ -47,6 +48,9 @@ _APPEND_ALONE = Prepared(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _log = structlog.get_logger(__name__)
+#: The characters that are kept of an object: all of any name, but not of whatever address somebody
+#: has made up. No index takes more than 2704 bytes.
+_OBJECT_LENGTH = 600
 #: Made once: to make one for each entry takes longer than to use it.
 _FACTS = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str)
 
@@ -103,8 +107,8 @@ def record(change: Change) -> None:
     with deadlines.lifted():
         if connection.in_atomic_block:
             _append([change])
-        else:
-            _together[told_elsewhere](change)
+        elif (failure := _together[told_elsewhere](change)) is not None:
+            raise failure
     if not told_elsewhere:  # Of a program's end the request's own line tells all that this would.
         _log.info("audit", who=change.actor.name, action=change.action, result=change.result)
     _count([change])
@@ -252,9 +256,16 @@ def _count(changes: Sequence[Change]) -> None:
     transaction.on_commit(count)
 
 
-def _append_alone(changes: Sequence[Change]) -> list[None]:
-    """Append entries in order, with one statement in a commit of its own."""
-    engine().database.ask(_APPEND_ALONE, *_columns(changes))
+def _append_alone(changes: Sequence[Change]) -> list[InvalidRequest | None]:
+    """Append entries in order, with one statement in a commit of its own. What cannot be stored of
+    one caller is no reason to store nothing of the others: each then comes alone, and is told what
+    became of it."""
+    try:
+        engine().database.ask(_APPEND_ALONE, *_columns(changes))
+    except InvalidRequest as error:
+        if len(changes) == 1:
+            return [error]
+        return [answer for change in changes for answer in _append_alone([change])]
     return [None] * len(changes)
 
 
@@ -271,7 +282,7 @@ def _columns(changes: Sequence[Change]) -> list[list[object]]:
                 _text(change.actor.name),
                 change.actor.token_id,
                 change.action,
-                _text(change.object),
+                _object(change.object),
                 _text(change.reason),
                 _json(change.before),
                 _json(change.after),
@@ -287,7 +298,7 @@ def _columns(changes: Sequence[Change]) -> list[list[object]]:
 
 #: One combiner for entries that wait for the disk, one for the others. Callers share a statement,
 #: because an entry costs little beside it.
-_together: Mapping[bool, Combiner[Change, None]] = {
+_together: Mapping[bool, Combiner[Change, InvalidRequest | None]] = {
     told_elsewhere: Combiner(_append_alone, limit=100) for told_elsewhere in (False, True)
 }
 
@@ -296,7 +307,13 @@ def _json(facts: Facts) -> str:
     return _FACTS.encode(facts)
 
 
+def _object(name: str) -> str:
+    text = _text(name)
+    return text if len(text) <= _OBJECT_LENGTH else f"{text[:_OBJECT_LENGTH]}…"
+
+
 def _text(value: str) -> str:
-    """Text without NUL, which PostgreSQL cannot store; an attempt with one is recorded
-    nevertheless."""
-    return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    """Text without what PostgreSQL cannot store, NUL and halves of surrogate pairs; an attempt with
+    one is recorded nevertheless."""
+    text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return text if text.isascii() else text.encode(errors="replace").decode()

@@ -1,12 +1,19 @@
 """Checking expressions that users type in: Spark SQL over a message's columns and nothing more.
 
 A Spark SQL expression can call any Java method (``reflect``), read files and run queries, with all
-the rights of the job. Therefore only functions of a list are allowed, and no queries.
+the rights of the job. Therefore only functions of a list are allowed, and no queries. The text is
+looked at before a run begins, and what Spark makes of it before it is used: Spark alone knows what
+it takes for a comment, a name or a variable.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as sf
 
 #: What may stand before an opening parenthesis: pure functions, and words of the language.
 _NAMES = """
@@ -25,7 +32,9 @@ _NAMES = """
 _FUNCTIONS = frozenset(_NAMES.split())
 _CALL = re.compile(r"([^\s()`.,+*/<>=!%&|^~-]+|`[^`]*`)\s*\(")
 _QUERY = re.compile(r"\b(select|from|with|values|table)\b", re.IGNORECASE)
-_COMMENT = re.compile(r"--|/\*")
+_COMMENT = re.compile(r"--|/\*|\*/")
+#: Spark's expressions that hold a query or stand for one: its own kinds of subqueries, and tables.
+_HOLDS_QUERY = re.compile(r"Subquery|^Exists$|^ListQuery$|Table|Plan")
 
 
 def check_expression(text: str) -> str:
@@ -34,13 +43,46 @@ def check_expression(text: str) -> str:
     The whole text is checked, including quoted strings, so a harmless expression may be refused.
 
     Raises:
-        ValueError: it calls something else, or has a query or a comment in it; the text names it.
+        ValueError: it calls something else, or has a query, a comment or a variable in it; the
+            text names it.
     """
     if _COMMENT.search(text):
-        raise ValueError("An expression holds no comments (-- or /*).")
+        raise ValueError("An expression holds no comments (-- or /* or */).")
+    if "${" in text:
+        raise ValueError("An expression holds no variables (${).")
     if found := _QUERY.search(text):
         raise ValueError(f"An expression holds no query: {found[0]!r} cannot stand in it.")
     for called in _CALL.findall(text):
         if called.lower() not in _FUNCTIONS:
             raise ValueError(f"An expression cannot call {called[:40]!r}.")
     return text
+
+
+def column(spark: SparkSession, text: str) -> Column:
+    """The expression as a column, if Spark reads it as calls of functions of the list alone.
+
+    Raises:
+        ValueError: as :func:`check_expression`.
+        ParseException: it is no expression.
+    """
+    session = spark._jsparkSession  # noqa: SLF001 - PySpark shows nobody what it has parsed
+    parsed = session.sessionState().sqlParser().parseExpression(check_expression(text))
+    for node in _nodes(parsed):
+        kind = node.getClass().getSimpleName()
+        if kind == "UnresolvedFunction":
+            name = node.nameParts().mkString(".")
+            if name.lower() not in _FUNCTIONS:
+                raise ValueError(f"An expression cannot call {name[:40]!r}.")
+        elif _HOLDS_QUERY.search(kind):
+            raise ValueError(f"An expression holds no query: Spark reads a {kind} in it.")
+    return sf.expr(text)
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """An expression of Spark's and all in it, one by one."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        children = found.children()
+        waiting.extend(children.apply(n) for n in range(children.size()))

@@ -139,6 +139,8 @@ def _settings(master: str, short_job: bool) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
+        # No text that is given to Spark as SQL may read its environment: ${env:…}.
+        "spark.sql.variable.substitute": "false",
         "spark.sql.shuffle.partitions": "2",
         # Spark measures tables by their stored bytes. A row may be one byte there, and a hundred
         # once it is broadcast: with the default (10 MiB) the four tables of an audit of 10^7

@@ -31,7 +31,7 @@ from django.db.models.functions import Now
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
-from txnconsole.environment import SERVER_ONLY
+from txnconsole.environment import SERVER_ONLY, STORES_KEYS
 from txnconsole.jobs.models import JobState
 from txnconsole.runs.kinds import kind_named
 from txnconsole.runs.launching import SILENCE
@@ -241,7 +241,8 @@ def _environment(run: PipelineRun, token: str, scratch: str) -> dict[str, str]:
     """What the job is told; of the server's secrets no more than it needs. Its temporary files are
     in ``scratch``: Spark, when it is killed, leaves them."""
     kind = kind_named(run.kind)
-    public = {key: value for key, value in os.environ.items() if key not in SERVER_ONLY}
+    hidden = SERVER_ONLY | (frozenset() if kind.databases else STORES_KEYS)
+    public = {key: value for key, value in os.environ.items() if key not in hidden}
     public |= {
         "TXNCONSOLE_RUN": str(run.pk),
         "TXNCONSOLE_URL": settings.PIPELINE_URL,

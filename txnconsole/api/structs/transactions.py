@@ -24,6 +24,7 @@ from engine.model.txn_status import EndReason, Outcome, TxnStatus
 from txnconsole.api.decoding import named
 from txnconsole.api.limits import GROUP_TRANSACTIONS
 from txnconsole.api.structs.fields import (
+    NO_NUL,
     Answer,
     Body,
     CoordinatorID,
@@ -48,12 +49,14 @@ from txnconsole.api.structs.fields import (
 
 _Group = Annotated[list[TxnIDText], msgspec.Meta(max_length=GROUP_TRANSACTIONS)]
 _Participants = msgspec.Meta(min_length=1, max_length=1000)
+#: As long as other names, but none is needed.
+_Client = Annotated[str, msgspec.Meta(max_length=256, pattern=NO_NUL)]
 
 
 class OpenTransaction(Body):
     timeout_ms: TimeoutMs | None = None
     coordinator_id: CoordinatorID | None = None
-    client: Text = ""
+    client: _Client = ""
     properties: Properties = msgspec.field(default_factory=dict)
 
 
@@ -63,7 +66,7 @@ class FilterTransactions(Query):
     status: list[TxnStatus] = msgspec.field(default_factory=list)
     coordinator_id: CoordinatorID | None = None
     owner: Name | None = None
-    client: Text | None = None
+    client: _Client | None = None
     topic: TopicText | None = None
     min_age_ms: Milliseconds | None = None
     overdue: bool = False

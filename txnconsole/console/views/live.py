@@ -6,6 +6,7 @@ import asyncio
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.views.decorators.http import require_safe
 
 from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.principal import Principal, principal_of
@@ -19,6 +20,7 @@ from txnconsole.statuses import status_of_code
 _RETRY_SECONDS = "10"
 
 
+@require_safe
 async def live(request: HttpRequest) -> HttpResponseBase:
     """Stream the channel that ``ch`` names. A page whose stream does not work asks for JSON every
     few seconds instead: then the channel is read once, for this page only."""

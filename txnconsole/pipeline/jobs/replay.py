@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from txnconsole.pipeline import same_log
-from txnconsole.pipeline.expressions import check_expression
+from txnconsole.pipeline.expressions import check_expression, column
 from txnconsole.pipeline.jobs import environment
 from txnconsole.pipeline.jobs.run import (
     DONE,
@@ -166,11 +166,12 @@ class Progress:
 
 def replayed(messages: DataFrame, plan: Plan) -> DataFrame:
     """The messages to be written; the pure core of the job."""
+    spark = messages.sparkSession
     if plan.where:
-        messages = messages.where(check_expression(plan.where))
+        messages = messages.where(column(spark, plan.where))
     columns = {
-        "key": sf.expr(check_expression(plan.key)).cast("string") if plan.key else sf.col("key"),
-        "payload": sf.expr(check_expression(plan.payload)) if plan.payload else sf.col("payload"),
+        "key": column(spark, plan.key).cast("string") if plan.key else sf.col("key"),
+        "payload": column(spark, plan.payload) if plan.payload else sf.col("payload"),
     }
     shown = ["key", "payload", "properties", "event_time"]
     ordered = messages.repartition("partition").sortWithinPartitions("partition", "offset")
