@@ -99,6 +99,23 @@ def test_addresses_name_services_that_exist(services: dict[str, Service]) -> Non
     assert "web" in settings["ALLOWED_HOSTS"].split(",")
 
 
+def test_health_checks_are_answered_whatever_a_person_sets(services: dict[str, Service]) -> None:
+    for name in ("web", "worker", "runs", "beat"):
+        hosts = services[name]["environment"]["ALLOWED_HOSTS"]
+        assert hosts.startswith("127.0.0.1,localhost,web,"), name
+    asked = " ".join(services["web"]["healthcheck"]["test"])
+    assert "//127.0.0.1:8000/" in asked
+    for name in ("coordinator-db", "broker-1-db", "broker-2-db"):
+        # Its image's first server, which makes the databases and goes again, has no address.
+        assert "--host=127.0.0.1" in services[name]["healthcheck"]["test"], name
+
+
+def test_nothing_of_ours_has_rights_beyond_a_user_s(services: dict[str, Service]) -> None:
+    for name, service in product(services).items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
 def test_every_command_exists(services: dict[str, Service]) -> None:
     programs = ROOT / ".venv" / "bin"
     for name, service in product(services).items():

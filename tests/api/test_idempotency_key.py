@@ -395,3 +395,17 @@ def test_a_seek_that_is_repeated_takes_back_nothing_that_was_read_since(
     again = post(program, f"{subscription}/seek", {"earliest": True}, "k-1")
     assert (again.status, again.content) == (200, first.content)
     assert program.post(f"{subscription}/receive", {"consumer": "c"}).json["messages"] == []
+
+
+def test_what_is_kept_of_a_question_cannot_be_found_by_trying(
+    as_role: Callable[..., Caller], settings: Any
+) -> None:
+    """A body may hold a password: the table has no plain digest of it."""
+    admin, seen = as_role("admin"), []
+    for secret in ("one-secret", "another"):
+        settings.SECRET_KEY = secret
+        idempotency_key._key.cache_clear()
+        assert post(admin, "/transactions", {"client": "c"}, f"key-{secret}").status == 201
+        seen.append(bytes(KeptAnswer.objects.get(key=f"key-{secret}").digest))
+    idempotency_key._key.cache_clear()
+    assert len(set(seen)) == 2

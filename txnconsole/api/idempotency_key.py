@@ -12,12 +12,15 @@ repeated call asks for. Refusals are problem documents, which have one form.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
 import structlog
+from django.conf import settings
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
@@ -141,9 +144,18 @@ def _without(body: bytes, fields: tuple[str, ...]) -> bytes:
 
 
 def _digest(http: HttpRequest) -> bytes:
-    """A digest of what is asked: method, path, query and body. Headers only tell how to answer."""
-    digest = hashlib.sha256()
+    """A digest of what is asked: method, path, query and body. Headers only tell how to answer.
+
+    It is made with the server's secret: a body may hold a password, which nobody who reads the
+    table may find by trying.
+    """
+    digest = hmac.new(_key(), digestmod=hashlib.sha256)
     for part in (http.method or "", http.get_full_path(), http.content_type or ""):
         digest.update(b"%d:%b" % (len(part.encode()), part.encode()))
     digest.update(http.body)
     return digest.digest()
+
+
+@cache
+def _key() -> bytes:
+    return hashlib.sha256(b"txnconsole.idempotency" + settings.SECRET_KEY.encode()).digest()

@@ -153,6 +153,8 @@ def test_a_token_is_revoked_with_a_reason_by_its_owner_or_an_admin(
     token, secret = issue(User.objects.get(username="a-viewer"), [Role.VIEWER])
     address = f"/settings/tokens/{token.pk}"
     assert operator.post(address, REASON).status_code == 403
+    refused = AuditEntry.objects.get(action="access.manage")
+    assert (refused.who, refused.object) == ("a-operator", f"POST {address}")
     assert viewer.post(address, {"reason": "short"}).status_code == 422
     assert recognise(secret) is not None
     assert viewer.post(address, REASON).status_code == 302

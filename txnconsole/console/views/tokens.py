@@ -9,12 +9,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from engine.model.errors import EngineError
-from txnconsole.access.administration import NotYours, create_token, grantable, revoke_token
+from txnconsole.access.administration import create_token, grantable, revoke_token
 from txnconsole.access.roles import Permission, Role
 from txnconsole.access.tokens import find_token, list_tokens
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.numbers import number_of
-from txnconsole.console.page import ConsoleRequest, actor_of, page
+from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page
 from txnconsole.console.settings_forms import TokenForm
 from txnconsole.console.slices import page_of
 from txnconsole.console.views.settings import settings_page
@@ -69,7 +69,7 @@ def revoke(request: ConsoleRequest, token_id: int) -> HttpResponse:
     token = find_token(token_id)
     name = token.user.get_username()
     if owner not in (None, name):
-        raise NotYours(f"Token {token_id} is not yours.")
+        return forbidden(request, Permission.ACCESS_MANAGE)
     confirmation = Confirmation(
         title=f"Revoke token {token_id} of {name}?",
         effects=[
