@@ -13,7 +13,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from tests.jobs.conftest import Killed, drive_to_the_end, pass_lease, start_abort
 from txnconsole.audit.models import AuditEntry
-from txnconsole.jobs import bulk_abort, driving, starting
+from txnconsole.jobs import bulk_abort, driving, lifecycle
 from txnconsole.jobs.errors import InvalidJobState, JobNotFound
 from txnconsole.jobs.models import Job, JobItem, JobState
 
@@ -129,12 +129,12 @@ def test_jobs_take_turns(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_queued_job_is_cancelled_at_once(engine: Engine, opened: Opened) -> None:
     txn_ids = opened(2)
     job = start_abort("p", 2)
-    cancelled = starting.cancel(job.pk, "bob")
+    cancelled = lifecycle.cancel(job.pk, "bob")
     assert (cancelled.state, cancelled.cancel_requested_by) == (JobState.CANCELLED, "bob")
     assert cancelled.ended_at is not None
     assert driving.drive("worker-1") is False
     assert [aborts(engine, txn_id) for txn_id in txn_ids] == [0, 0]
-    again = starting.cancel(job.pk, "carl")
+    again = lifecycle.cancel(job.pk, "carl")
     assert (again.state, again.cancel_requested_by) == (JobState.CANCELLED, "bob")
 
 
@@ -149,7 +149,7 @@ def test_a_running_job_is_cancelled_after_the_step_that_is_under_way(
 
     def cancelled_meanwhile(job: Job, item: JobItem, ended: Any) -> Any:
         if item.number == 5:
-            assert starting.cancel(job.pk, "bob").state == JobState.RUNNING
+            assert lifecycle.cancel(job.pk, "bob").state == JobState.RUNNING
             if dies:
                 raise Killed
         return real(job, item, ended)
@@ -171,10 +171,10 @@ def test_what_has_ended_cannot_be_cancelled(opened: Opened) -> None:
     opened(1)
     job = drive_to_the_end(start_abort("p", 1))
     with pytest.raises(InvalidJobState) as raised:
-        starting.cancel(job.pk, "bob")
+        lifecycle.cancel(job.pk, "bob")
     assert raised.value.data["current_state"] == "done"
     with pytest.raises(JobNotFound):
-        starting.cancel(job.pk + 1, "bob")
+        lifecycle.cancel(job.pk + 1, "bob")
 
 
 def test_a_step_that_fails_is_tried_again_later(

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from txnconsole.audit.chain import Actor
-from txnconsole.runs import kinds, starting
+from txnconsole.runs import kinds, lifecycle
 from txnconsole.runs.kinds import Kind, Parameter
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -30,4 +30,4 @@ def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def started(do: str, **parameters: str) -> PipelineRun:
-    return starting.start("scripted", {"do": do} | parameters, actor=ANN, origin=RunOrigin.COMMAND)
+    return lifecycle.start("scripted", {"do": do} | parameters, actor=ANN, origin=RunOrigin.COMMAND)

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from tests.runs.conftest import started
 from txnconsole.jobs.models import JobState
-from txnconsole.runs import launching, starting
+from txnconsole.runs import launching, lifecycle
 from txnconsole.runs.models import PipelineRun
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ def test_runs_are_claimed_in_their_order_and_no_more_than_may_run() -> None:
     first, second = started("finish"), started("finish")
     claimed = launching.claim()
     assert claimed is not None
-    assert (claimed.pk, starting.find(first.pk).state) == (first.pk, JobState.RUNNING)
+    assert (claimed.pk, lifecycle.find(first.pk).state) == (first.pk, JobState.RUNNING)
     assert launching.claim() is None
     PipelineRun.objects.filter(pk=first.pk).update(state=JobState.DONE)
     claimed = launching.claim()
@@ -34,11 +34,11 @@ def test_a_run_whose_supervisor_is_silent_is_given_up() -> None:
         PipelineRun.objects.filter(pk=run.pk).update(
             state=JobState.RUNNING, heartbeat_at=heartbeat, stage="reading", place="here:1"
         )
-    starting.cancel(runs[1].pk, "bob")
+    lifecycle.cancel(runs[1].pk, "bob")
     assert launching.fail_lost() == 2
-    states = [starting.find(run.pk).state for run in runs]
+    states = [lifecycle.find(run.pk).state for run in runs]
     assert states == [JobState.FAILED, JobState.CANCELLED, JobState.RUNNING]
-    lost = starting.find(runs[0].pk)
+    lost = lifecycle.find(runs[0].pk)
     assert lost.stage == "reading"
     assert "Run it again" in lost.error
 
@@ -49,7 +49,7 @@ def test_a_supervisor_that_takes_its_time_to_start_is_waited_for() -> None:
         heartbeat = Now() - silent_for - timedelta(seconds=1)
         PipelineRun.objects.filter(pk=run.pk).update(state=JobState.RUNNING, heartbeat_at=heartbeat)
     assert launching.fail_lost() == 1
-    assert [starting.find(run.pk).state for run in runs] == [JobState.RUNNING, JobState.FAILED]
+    assert [lifecycle.find(run.pk).state for run in runs] == [JobState.RUNNING, JobState.FAILED]
 
 
 def test_a_program_that_cannot_be_started_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_program_that_cannot_be_started_fails_the_run(monkeypatch: pytest.Monk
     monkeypatch.setattr(launching, "_spawn", refuse)
     run = started("finish")
     assert launching.launch_due() is None
-    assert starting.find(run.pk).error == "Its process could not be started: no more processes"
+    assert lifecycle.find(run.pk).error == "Its process could not be started: no more processes"
 
 
 def test_a_scheduled_run_is_made_once_in_its_time_and_not_while_one_is_unfinished(
@@ -94,6 +94,6 @@ def test_a_scheduled_kind_that_cannot_be_started_tells_why_and_holds_up_no_other
 
 def test_a_queued_run_is_cancelled_at_once_and_again_without_change() -> None:
     run = started("finish")
-    assert starting.cancel(run.pk, "bob").state == JobState.CANCELLED
-    assert starting.cancel(run.pk, "eve").cancel_requested_by == "bob"
+    assert lifecycle.cancel(run.pk, "bob").state == JobState.CANCELLED
+    assert lifecycle.cancel(run.pk, "eve").cancel_requested_by == "bob"
     assert launching.claim() is None

@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.jobs.models import JobState
-from txnconsole.runs import launching, starting, supervising
+from txnconsole.runs import launching, lifecycle, supervising
 from txnconsole.runs.models import PipelineRun
 from txnconsole.runs.supervising import Supervisor
 
@@ -30,7 +30,7 @@ def supervised(do: str, **parameters: str) -> PipelineRun:
     claimed = launching.claim()
     assert claimed is not None
     Supervisor(claimed.pk, claimed.lease).run()
-    return starting.find(claimed.pk)
+    return lifecycle.find(claimed.pk)
 
 
 def test_a_run_keeps_what_its_job_has_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_the_token_of_a_run_outlives_its_supervisor_by_minutes_and_is_renewed_by
         if len(left) == 1:  # As if the run were long under way.
             Token.objects.update(expires_at=Now() + timedelta(seconds=5))
         if len(left) == 3:
-            starting.cancel(run.pk, "bob")
+            lifecycle.cancel(run.pk, "bob")
         return beat()
 
     monkeypatch.setattr(supervisor, "_beat", watched)
@@ -147,7 +147,7 @@ def test_what_a_killed_job_leaves_among_temporary_files_goes_with_its_run() -> N
 
 def test_a_failed_run_is_simply_run_again() -> None:
     failed = supervised("fail")
-    again = starting.repeat(
+    again = lifecycle.repeat(
         failed.pk, actor=launching._SCHEDULER, origin=failed.origin, reason="the disk is larger"
     )
     assert (again.state, again.repeats, again.parameters) == ("queued", failed.pk, {"do": "fail"})
@@ -163,12 +163,12 @@ def test_cancelling_ends_the_job_and_all_that_it_started(monkeypatch: pytest.Mon
 
     def cancel_when_it_runs() -> bool:
         if "child" in supervisor._told.figures:
-            starting.cancel(run.pk, "bob")
+            lifecycle.cancel(run.pk, "bob")
         return beat()
 
     monkeypatch.setattr(supervisor, "_beat", cancel_when_it_runs)
     supervisor.run()
-    ended = starting.find(run.pk)
+    ended = lifecycle.find(run.pk)
     assert (ended.state, ended.cancel_requested_by, ended.error) == ("cancelled", "bob", "")
     assert ended.figures["rows_in"] == 11
     assert eventually(lambda: not _lives(ended.figures["child"]))
@@ -182,7 +182,7 @@ def test_a_supervisor_whose_run_was_given_up_ends_its_job(monkeypatch: pytest.Mo
     PipelineRun.objects.filter(pk=run.pk).update(state=JobState.FAILED, error="silent")
     supervisor = Supervisor(claimed.pk, claimed.lease)
     supervisor.run()  # Not its own any more: nothing is started.
-    assert starting.find(run.pk).place == ""
+    assert lifecycle.find(run.pk).place == ""
 
     PipelineRun.objects.filter(pk=run.pk).update(state=JobState.RUNNING)
     beat, beats = supervisor._beat, []
@@ -195,7 +195,7 @@ def test_a_supervisor_whose_run_was_given_up_ends_its_job(monkeypatch: pytest.Mo
     monkeypatch.setattr(supervisor, "_beat", given_up)
     supervisor.run()
     assert len(beats) == 1
-    assert starting.find(run.pk).error == "silent"
+    assert lifecycle.find(run.pk).error == "silent"
 
 
 def test_a_supervisor_that_took_its_time_to_start_is_not_given_up_at_once(
@@ -226,12 +226,12 @@ def test_a_supervisor_outlives_a_restart_of_the_database(monkeypatch: pytest.Mon
             _end_connection()
         assert len(beats) < 30, "it never reaches the database again"
         if len(beats) == 3:
-            starting.cancel(run.pk, "bob")
+            lifecycle.cancel(run.pk, "bob")
         return beat()
 
     monkeypatch.setattr(supervisor, "_beat", cut_off)
     supervisor.run()
-    assert starting.find(run.pk).state == JobState.CANCELLED
+    assert lifecycle.find(run.pk).state == JobState.CANCELLED
 
 
 @pytest.mark.django_db(transaction=True)

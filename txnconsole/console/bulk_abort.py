@@ -15,12 +15,13 @@ from engine.model.errors import InvalidRequest
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.chain import Actor
 from txnconsole.console.reads import Region, region
 from txnconsole.console.transaction_query import QueryError, parse
 from txnconsole.enginedb.wiring import engine
-from txnconsole.jobs.bulk_abort import matching, start_on, txn_id_of
+from txnconsole.jobs.bulk_abort import matching, txn_id_of
 from txnconsole.jobs.models import ItemState, Job, JobItem
+from txnconsole.operations.jobs import abort_each
 
 #: How many owners, and how many partitions, a dialog names.
 NAMED = 5
@@ -99,10 +100,6 @@ def failed_of(job: Job, *, most: int) -> Selection:
 
 
 def start(actor: Actor, reason: str, txn_ids: Sequence[TxnID], origin: dict[str, object]) -> Job:
-    """Start the job, recorded as over the REST API."""
-    change = Change(actor, "transaction.bulk_abort", "transactions", reason=reason)
-    with recorded(change) as recording:
-        recording.before = {"transactions": len(txn_ids)} | origin
-        job = start_on(actor, reason, txn_ids, parameters={"transactions": len(txn_ids)} | origin)
-        recording.after = {"job": job.pk, "transactions": job.total}
-    return job
+    """Start the job; ``origin`` tells how its transactions were chosen."""
+    parameters = {"transactions": len(txn_ids)} | origin
+    return abort_each(actor, reason, txn_ids, parameters=parameters)

@@ -1,6 +1,6 @@
 """Background jobs: long work of an operator that goes on without anybody waiting for it.
 
-A job's items are frozen when it starts (``starting``); a worker carries them out in bounded steps
+A job's items are frozen when it starts (``lifecycle``); a worker carries them out in bounded steps
 (``driving``), the way that the job's kind says (``kinds``; ``bulk_abort`` is one).
 
 States: queued -> running -> done | failed | cancelled; queued -> cancelled. ``done``: every item

@@ -26,9 +26,9 @@ from engine.model.txn_status import ENDED, EndReason, TxnAction, TxnStatus, is_r
 from txnconsole.audit.chain import DONE, Actor, Change
 from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.errors import CountChanged
+from txnconsole.jobs.lifecycle import start
 from txnconsole.jobs.models import ItemState, Job, JobItem
 from txnconsole.jobs.results import ItemResult
-from txnconsole.jobs.starting import start
 from txnconsole.queue.wakeup import wake_finalizer
 
 BULK_ABORT = "bulk_abort"

@@ -1,10 +1,12 @@
-"""Moving and deleting subscriptions, recorded."""
+"""Making, moving and deleting subscriptions, recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from engine.model.moment import time_text
+from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import AbortedParticipation
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
@@ -16,6 +18,21 @@ from txnconsole.queue.wakeup import wake_finalizer
 
 #: Of how many partitions the audit log keeps where a subscription stood.
 _PARTITIONS = 100
+
+
+def put(
+    actor: Actor,
+    name: SubscriptionName,
+    settings: SubscriptionSettings,
+    *,
+    held_to: Collection[str],
+) -> bool:
+    """Make a subscription, unless it exists; answers whether it did. See
+    :meth:`engine.subscription.subscriptions.Subscriptions.create`."""
+    with recorded(Change(actor, "subscription.put", f"subscription:{name}")) as recording:
+        subscription, created = engine().subscriptions.create(name, settings, held_to=held_to)
+        recording.after = {"created": created, "type": subscription.settings.type}
+    return created
 
 
 def seek(

@@ -10,8 +10,8 @@ from engine.model.txn_id import MAX_TC_ID, TxnID
 from txnconsole.access.requests import django_request
 from txnconsole.access.roles import Permission
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
-from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.operations.coordinators import scale
 from txnconsole.pulsar.answers import (
     ManagedLedger,
     ManagedLedgerStats,
@@ -89,28 +89,13 @@ class Replicas(PulsarEndpoint):
     def post(self, call: Call[int, NoQuery]) -> None:
         """Grow the number of coordinators to the body, a bare number; 406 unless it is greater than
         the number that there are."""
-        change = Change(self.actor(), "coordinator.scale", "coordinators", reason=REASON)
-        with recorded(change) as recording:
-            before = _grown(call.body)
-            recording.before, recording.after = {"count": before}, {"count": call.body}
-
-
-def _grown(count: int) -> int:
-    """Grow the number of coordinators; answers how many there were.
-
-    Raises:
-        InvalidRequest: ids cannot name so many.
-        NotAcceptable: there are as many, or more.
-    """
-    try:
-        before = engine().scale_coordinators(count)
-    except InvalidRequest as error:
-        if count > MAX_TC_ID + 1:
-            raise
-        raise NotAcceptable(error.message) from error
-    if before == count:  # The engine takes that for done; Pulsar does not.
-        raise NotAcceptable(f"There are {before} coordinators already; name a greater number.")
-    return before
+        try:
+            # What there is already is done for the engine, but not for Pulsar.
+            scale(self.actor(), call.body, REASON, must_grow=True)
+        except InvalidRequest as error:
+            if call.body > MAX_TC_ID + 1:
+                raise
+            raise NotAcceptable(error.message) from error
 
 
 def _stats(stats: CoordinatorStats) -> TransactionCoordinatorStats:

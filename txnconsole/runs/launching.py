@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.turns import wait_for_turn
 from txnconsole.jobs.models import UNFINISHED, JobState
-from txnconsole.runs import starting
+from txnconsole.runs import lifecycle
 from txnconsole.runs.kinds import schedule_faults
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -107,7 +107,7 @@ def schedule_due() -> int:
             recent = runs.filter(created_at__gt=Now() - every).exists()
             if recent or runs.filter(state__in=UNFINISHED).exists():
                 continue
-            starting.start(kind, {}, actor=_SCHEDULER, origin=RunOrigin.SCHEDULE)
+            lifecycle.start(kind, {}, actor=_SCHEDULER, origin=RunOrigin.SCHEDULE)
             made += 1
     return made
 

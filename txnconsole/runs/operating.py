@@ -9,7 +9,7 @@ from engine.model.topic_name import TopicName
 from txnconsole.access.principal import ALL_TOPICS, Principal
 from txnconsole.access.roles import Permission
 from txnconsole.audit.chain import Actor, Change, recorded
-from txnconsole.runs import starting
+from txnconsole.runs import lifecycle
 from txnconsole.runs.errors import RunNotPermitted
 from txnconsole.runs.kinds import kind_named
 from txnconsole.runs.models import PipelineRun, RunOrigin
@@ -34,7 +34,7 @@ def start(
     with recorded(change) as recording:
         recording.before = {"parameters": dict(parameters)}
         _check_rights(kind, parameters, principal)
-        run = starting.start(kind, parameters, actor=actor, origin=origin, reason=reason)
+        run = lifecycle.start(kind, parameters, actor=actor, origin=origin, reason=reason)
         recording.after = {"run": run.pk}
     return run
 
@@ -50,9 +50,9 @@ def repeat(
     """
     change = Change(actor, "run.repeat", f"run:{run_id}", reason=reason)
     with recorded(change) as recording:
-        repeated = starting.find(run_id)
+        repeated = lifecycle.find(run_id)
         _check_rights(repeated.kind, repeated.parameters, principal)
-        run = starting.repeat(run_id, actor=actor, origin=origin, reason=reason)
+        run = lifecycle.repeat(run_id, actor=actor, origin=origin, reason=reason)
         recording.after = {"run": run.pk}
     return run
 
@@ -65,7 +65,7 @@ def cancel(run_id: int, *, actor: Actor, reason: str = "") -> PipelineRun:
     """
     change = Change(actor, "run.cancel", f"run:{run_id}", reason=reason)
     with recorded(change) as recording:
-        run = starting.cancel(run_id, actor.name)
+        run = lifecycle.cancel(run_id, actor.name)
         recording.after = {"state": str(run.state), "stage": run.stage}
     return run
 

@@ -12,7 +12,7 @@ from txnconsole.audit.chain import Actor
 from txnconsole.console.live.channels import channel_named
 from txnconsole.console.live.hub import look
 from txnconsole.console.live.job_feed import JobFeed
-from txnconsole.jobs import starting
+from txnconsole.jobs import lifecycle
 from txnconsole.jobs.errors import JobNotFound
 from txnconsole.jobs.models import Job
 
@@ -30,12 +30,12 @@ def kept_connections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_change_is_told_once_and_no_connection_is_kept(
     db: None, kept_connections: list[str]
 ) -> None:
-    job = starting.start("bulk_abort", Actor("ann"), "x", parameters={}, objects=["a", "b"])
+    job = lifecycle.start("bulk_abort", Actor("ann"), "x", parameters={}, objects=["a", "b"])
     feed = JobFeed(job.pk)
     first, second = look(feed), look(feed)
     assert first.change == {"changed": True}
     assert (second.change, second.position) == (None, first.position)
-    starting.cancel(job.pk, "ann")
+    lifecycle.cancel(job.pk, "ann")
     assert look(feed).change == {"changed": True}
     assert len(kept_connections) == 3
 
@@ -62,7 +62,7 @@ def test_an_absent_database_is_said_to_be_one(
     def away(_job_id: int) -> Job:
         raise OperationalError
 
-    monkeypatch.setattr(starting, "find", away)
+    monkeypatch.setattr(lifecycle, "find", away)
     with pytest.raises(CoordinatorUnavailable):
         look(JobFeed(1))
     assert kept_connections == ["closed"]

@@ -29,14 +29,13 @@ from txnconsole.api.structs.jobs import (
     ListJobs,
 )
 from txnconsole.api.structs.transactions import FilterTransactions
-from txnconsole.audit.chain import Change, recorded
-from txnconsole.jobs import bulk_abort, starting
+from txnconsole.jobs import bulk_abort, lifecycle
 from txnconsole.jobs.errors import JobNotFound
 from txnconsole.jobs.models import Job as StoredJob
 from txnconsole.jobs.models import JobItem as StoredItem
 from txnconsole.operations import jobs as operations
+from txnconsole.runs import lifecycle as runs
 from txnconsole.runs import operating
-from txnconsole.runs import starting as runs
 from txnconsole.runs.models import PipelineRun
 
 
@@ -75,17 +74,13 @@ class BulkAborts(Endpoint):
             },
             "expected_count": body.expected_count,
         }
-        change = Change(self.actor(), "transaction.bulk_abort", "transactions", reason=reason)
-        with recorded(change) as recording:
-            recording.before = parameters
-            job = bulk_abort.start_bulk_abort(
-                self.actor(),
-                reason,
-                body.filter.filter(None, within="filter."),
-                expected_count=body.expected_count,
-                parameters=parameters,
-            )
-            recording.after = {"job": job.pk, "transactions": job.total}
+        job = operations.abort_matching(
+            self.actor(),
+            reason,
+            body.filter.filter(None, within="filter."),
+            expected_count=body.expected_count,
+            parameters=parameters,
+        )
         return Reply(Job.of(job), 202)
 
 
@@ -144,7 +139,7 @@ class JobEndpoint(Endpoint):
         Raises:
             JobNotFound, RunNotFound: there is none.
         """
-        return runs.find(self.job_id) if self.is_run else starting.find(self.job_id)
+        return runs.find(self.job_id) if self.is_run else lifecycle.find(self.job_id)
 
     def page(self, query: ListJobItems) -> JobItemPage:
         """Its items; a run has none."""

@@ -18,7 +18,7 @@ from txnconsole.api.structs.runs import (
     RunWithResult,
     StartRun,
 )
-from txnconsole.runs import operating, starting
+from txnconsole.runs import lifecycle, operating
 from txnconsole.runs.kinds import KINDS
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -96,7 +96,7 @@ class OneRun(Endpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> RunWithResult:
         """Its progress and, when it has ended, its result and the end of its log."""
-        return RunWithResult.whole(starting.find(self.kwargs["run_id"]))
+        return RunWithResult.whole(lifecycle.find(self.kwargs["run_id"]))
 
 
 class RepetitionOfRun(Endpoint):

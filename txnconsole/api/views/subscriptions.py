@@ -30,7 +30,6 @@ from txnconsole.api.structs.subscriptions import (
     SubscriptionSummary,
 )
 from txnconsole.api.structs.topics import AbortedParticipation
-from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 from txnconsole.queue.conflicts import note_conflict
@@ -93,12 +92,7 @@ class OneSubscription(SubscriptionEndpoint):
         settings = SubscriptionSettings(**given)
         if settings.dead_letter_topic is not None:
             self.allow_topic(settings.dead_letter_topic)
-        change = Change(self.actor(), "subscription.put", f"subscription:{self.subscription}")
-        with recorded(change) as recording:
-            subscription, created = engine().subscriptions.create(
-                self.subscription, settings, held_to=given
-            )
-            recording.after = {"created": created, "type": subscription.settings.type}
+        created = operations.put(self.actor(), self.subscription, settings, held_to=given)
         status = engine().subscriptions.describe(self.subscription)
         return Reply(Subscription.whole(status), 201 if created else 200)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txnconsole.console.live.feed import ChangeFeed, Reading, digest
-from txnconsole.jobs import starting
+from txnconsole.jobs import lifecycle
 from txnconsole.jobs.models import Job
 
 
@@ -19,7 +19,7 @@ class JobFeed(ChangeFeed):
         Raises:
             JobNotFound: there is no such job.
         """
-        return Reading(job_position(starting.find(self._job_id)), {"changed": True})
+        return Reading(job_position(lifecycle.find(self._job_id)), {"changed": True})
 
 
 def job_position(job: Job) -> str:

@@ -22,7 +22,7 @@ from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.slices import page_of
 from txnconsole.console.templatetags.console import counted
 from txnconsole.console.transaction_query import MAX_LENGTH
-from txnconsole.jobs import starting
+from txnconsole.jobs import lifecycle
 from txnconsole.jobs.bulk_abort import BULK_ABORT
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
 from txnconsole.operations import jobs as operations
@@ -100,7 +100,7 @@ def _selected(request: ConsoleRequest, most: int) -> tuple[bulk_abort.Selection,
     query = request.GET
     retried = number_of(query.get("retry", ""))
     if retried is not None:
-        job = starting.find(retried)
+        job = lifecycle.find(retried)
         return bulk_abort.failed_of(job, most=most), job.reason
     if query.get("all") == "1":
         found = bulk_abort.matched(query.get("q", ""), me=request.principal.name, most=most)
@@ -160,7 +160,7 @@ def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.JOB_READ)
 def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     """A job's progress and the result for each item."""
-    job = starting.find(job_id)
+    job = lifecycle.find(job_id)
     shown = request.GET.get("show", "")
     items = JobItem.objects.filter(job=job).order_by("number")
     if shown in _RESULTS:
@@ -193,7 +193,7 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
 @page(Permission.JOB_CANCEL)
 def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     """Ask for a reason, and have a job stop after its current step."""
-    job = starting.find(job_id)
+    job = lifecycle.find(job_id)
     waiting = job.total - job.done - job.failed
     confirmation = Confirmation(
         title=f"Cancel what is left of job {job_id}?",

@@ -25,7 +25,7 @@ from txnconsole.console.pipeline_page import (
 from txnconsole.console.slices import slice_of
 from txnconsole.console.transaction_views import COUNTED
 from txnconsole.jobs.models import UNFINISHED, JobState
-from txnconsole.runs import operating, starting
+from txnconsole.runs import lifecycle, operating
 from txnconsole.runs.kinds import KINDS, Kind, kind_named
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -189,7 +189,7 @@ def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
 
 
 def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
-    found = starting.find(run_id)
+    found = lifecycle.find(run_id)
     figures = {name: value for name, value in found.figures.items() if name != "offsets"}
     offsets = sorted(found.figures.get("offsets", {}).items(), key=_by_partition)
     result = dict(found.result or {})

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from engine.model.errors import EngineError
 from txnconsole.audit.chain import Actor, Change, recorded
 from txnconsole.jobs.models import UNFINISHED, JobState
-from txnconsole.runs import starting
+from txnconsole.runs import lifecycle
 from txnconsole.runs.kinds import KINDS
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         actor = Actor(f"command:{getpass.getuser()}")
         try:
             with recorded(Change(actor, "run.start", f"job:{options['kind']}")) as recording:
-                run = starting.start(
+                run = lifecycle.start(
                     options["kind"], parameters, actor=actor, origin=RunOrigin.COMMAND
                 )
                 recording.after = {"run": run.pk, "parameters": run.parameters}
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
     def _wait(self, run: PipelineRun) -> None:
         shown = ""
-        while (now := starting.find(run.pk)).state in UNFINISHED:
+        while (now := lifecycle.find(run.pk)).state in UNFINISHED:
             if now.stage != shown:
                 shown = now.stage
                 self.stderr.write(f"{now.state}: {shown} ({now.stage_done}/{now.stage_total})")

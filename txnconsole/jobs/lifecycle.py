@@ -1,4 +1,4 @@
-"""Starting a job, and asking it to stop."""
+"""A job's beginning, and the wish for its end; :mod:`txnconsole.jobs.driving` does the rest."""
 
 from __future__ import annotations
 

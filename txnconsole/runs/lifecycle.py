@@ -1,4 +1,4 @@
-"""Asking for a run, and for its end."""
+"""A run's beginning, and the wish for its end; :mod:`txnconsole.runs.supervising` does the rest."""
 
 from __future__ import annotations
 
