@@ -29,8 +29,8 @@ _LIVE = "/live"
 _READING = frozenset({"GET", "HEAD"})
 _everything_else = WsgiOnThreads(
     get_wsgi_application(),
-    threads=settings.TXNCONSOLE_WEB_THREADS,
-    waiting=settings.TXNCONSOLE_WAITING_CALLS,
+    threads=settings.WEB_THREADS,
+    waiting=settings.WAITING_CALLS,
     body_limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
 )
 

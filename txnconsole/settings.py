@@ -178,21 +178,19 @@ READ_ONLY = env.boolean("TXNCONSOLE_READ_ONLY", default=False)
 
 # --- REST API ------------------------------------------------------------------------------------
 #: Of one token over all web processes (of each, with Redis away): a second, and at once.
-TXNCONSOLE_REQUESTS_PER_SECOND = env.integer(
-    "TXNCONSOLE_REQUESTS_PER_SECOND", 5000, low=1, high=1_000_000
-)
-TXNCONSOLE_REQUESTS_BURST = env.integer(
-    "TXNCONSOLE_REQUESTS_BURST", 2 * TXNCONSOLE_REQUESTS_PER_SECOND, low=1, high=10_000_000
+REQUESTS_PER_SECOND = env.integer("TXNCONSOLE_REQUESTS_PER_SECOND", 5000, low=1, high=1_000_000)
+REQUESTS_BURST = env.integer(
+    "TXNCONSOLE_REQUESTS_BURST", 2 * REQUESTS_PER_SECOND, low=1, high=10_000_000
 )
 #: Requests that one web process works on at a time, and how many more may wait on purpose.
-TXNCONSOLE_WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1024)
-TXNCONSOLE_WAITING_CALLS = env.integer("TXNCONSOLE_WAITING_CALLS", 256, low=1, high=4096)
+WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1024)
+WAITING_CALLS = env.integer("TXNCONSOLE_WAITING_CALLS", 256, low=1, high=4096)
 #: Whether /readyz and /metrics answer anybody; else this machine, and callers with a role.
-TXNCONSOLE_OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
+OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
 #: Whether /metrics tells each partition and subscription, or each broker as a whole.
-TXNCONSOLE_METRICS_BY_TOPIC = env.boolean("TXNCONSOLE_METRICS_BY_TOPIC", default=False)
+METRICS_BY_TOPIC = env.boolean("TXNCONSOLE_METRICS_BY_TOPIC", default=False)
 #: Patterns of topics whose payloads viewers may read too; nobody but they is bound by it.
-TXNCONSOLE_VIEWER_PAYLOADS = env.items("TXNCONSOLE_VIEWER_PAYLOADS", "")
+VIEWER_PAYLOADS = env.items("TXNCONSOLE_VIEWER_PAYLOADS", "")
 REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "txnconsole.api.schema.ContractSchema",
     "EXCEPTION_HANDLER": "txnconsole.api.errors.answer_error",

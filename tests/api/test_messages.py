@@ -460,7 +460,7 @@ def test_viewers_read_payloads_only_where_a_pattern_says_so(
     settings: Settings,
     patterns: list[str],
 ) -> None:
-    settings.TXNCONSOLE_VIEWER_PAYLOADS = patterns
+    settings.VIEWER_PAYLOADS = patterns
     program.post(MESSAGES, {"messages": [{"payload": "secret", "key": "k"}]})
     viewer = as_role("viewer")
     is_open = patterns == ["public/default/*"]

@@ -88,7 +88,7 @@ def test_other_machines_need_a_role_unless_it_is_configured(
     for role, status in (("viewer", 200), ("producer", 403)):
         secret = as_role(role)._headers["Authorization"]
         assert _get(path, headers={"Authorization": secret}, **extra).status_code == status
-    monkeypatch.setattr(settings, "TXNCONSOLE_OPERATIONS_OPEN", True)
+    monkeypatch.setattr(settings, "OPERATIONS_OPEN", True)
     assert _get(path, **extra).status_code == 200
 
 

@@ -112,7 +112,7 @@ def test_a_waiting_receive_does_not_keep_others_waiting(
 
 def test_more_calls_wait_than_threads_work(server: Served, program: httpx.Client) -> None:
     path = f"/topics/{server.topic()}/partitions/0/messages"
-    calls = settings.TXNCONSOLE_WEB_THREADS + 6
+    calls = settings.WEB_THREADS + 6
 
     def seconds(_: int) -> float:
         started = time.monotonic()

@@ -124,7 +124,7 @@ def test_topics_and_subscriptions_are_told_only_where_that_is_configured(
     holder = open_txn(engine)
     engine.produce(P0, batch("a", "b"), txn_id=holder)
     assert b"flights" not in exposition()
-    monkeypatch.setattr(settings, "TXNCONSOLE_METRICS_BY_TOPIC", True)
+    monkeypatch.setattr(settings, "METRICS_BY_TOPIC", True)
     found = scraped()
     of_topic = {"topic": "public/default/flights"}
     assert value(found, "stable_position_lag_messages", **of_topic, partition="0") == 2

@@ -46,7 +46,7 @@ def sight_of(principal: Principal, topic: TopicName) -> Sight:
         return EVERYTHING
     if not principal.may(Permission.MESSAGE_READ):
         return _NOTHING
-    is_open = matches(tuple(settings.TXNCONSOLE_VIEWER_PAYLOADS), str(topic))
+    is_open = matches(tuple(settings.VIEWER_PAYLOADS), str(topic))
     return Sight(is_open, _rules_of(topic))
 
 

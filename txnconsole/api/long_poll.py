@@ -29,7 +29,7 @@ _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.050
 _GROWTH = 1.5
 
-_places = BoundedSemaphore(settings.TXNCONSOLE_WAITING_CALLS)
+_places = BoundedSemaphore(settings.WAITING_CALLS)
 
 
 @contextmanager

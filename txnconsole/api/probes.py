@@ -38,7 +38,7 @@ class FromThisMachineOrGranted(BasePermission):
         principal = principal_behind(request)
         if principal is not None:
             return principal.may(Permission.OPERATION_READ)
-        return bool(settings.TXNCONSOLE_OPERATIONS_OPEN) or _from_this_machine(request)
+        return bool(settings.OPERATIONS_OPEN) or _from_this_machine(request)
 
 
 class Healthz(Endpoint):

@@ -63,10 +63,10 @@ class RequestRate:
             return Taken(0.0, int(bucket.tokens))
 
 
-_rate = RequestRate(settings.TXNCONSOLE_REQUESTS_PER_SECOND, settings.TXNCONSOLE_REQUESTS_BURST)
+_rate = RequestRate(settings.REQUESTS_PER_SECOND, settings.REQUESTS_BURST)
 _shared = SharedRate(
-    int(settings.TXNCONSOLE_REQUESTS_BURST),
-    settings.TXNCONSOLE_REQUESTS_BURST / settings.TXNCONSOLE_REQUESTS_PER_SECOND,
+    int(settings.REQUESTS_BURST),
+    settings.REQUESTS_BURST / settings.REQUESTS_PER_SECOND,
 )
 
 

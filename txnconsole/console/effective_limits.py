@@ -47,13 +47,13 @@ def limits() -> list[Limit]:
         Limit("One batch", size(engine.max_batch_bytes), _BUILT_IN, "413 PayloadTooLarge"),
         Limit(
             "Requests of one token a second",
-            count(settings.TXNCONSOLE_REQUESTS_PER_SECOND),
+            count(settings.REQUESTS_PER_SECOND),
             "TXNCONSOLE_REQUESTS_PER_SECOND",
             "429 LimitExceeded",
         ),
         Limit(
             "Requests of one token at once",
-            count(settings.TXNCONSOLE_REQUESTS_BURST),
+            count(settings.REQUESTS_BURST),
             "TXNCONSOLE_REQUESTS_BURST",
             "429 LimitExceeded",
         ),
@@ -65,13 +65,13 @@ def limits() -> list[Limit]:
         ),
         Limit(
             "Requests that one web process works on",
-            count(settings.TXNCONSOLE_WEB_THREADS),
+            count(settings.WEB_THREADS),
             "TXNCONSOLE_WEB_THREADS",
             "Further ones wait.",
         ),
         Limit(
             "Calls that wait on purpose in one web process",
-            count(settings.TXNCONSOLE_WAITING_CALLS),
+            count(settings.WAITING_CALLS),
             "TXNCONSOLE_WAITING_CALLS",
             "Further ones are answered at once.",
         ),
@@ -83,7 +83,7 @@ def limits() -> list[Limit]:
         ),
         Limit(
             "Payloads that viewers may read",
-            ", ".join(settings.TXNCONSOLE_VIEWER_PAYLOADS) or "none",
+            ", ".join(settings.VIEWER_PAYLOADS) or "none",
             "TXNCONSOLE_VIEWER_PAYLOADS",
             "Others come masked.",
         ),

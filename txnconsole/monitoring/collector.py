@@ -183,7 +183,7 @@ def _brokers(brokers: dict[str, BrokerStanding]) -> Iterator[Metric]:
         away.add_metric([name, "recovering"], seen.recovering)
         away.add_metric([name, "offline"], seen.offline)
     yield from (late, held, away)
-    one_by_one = settings.TXNCONSOLE_METRICS_BY_TOPIC
+    one_by_one = settings.METRICS_BY_TOPIC
     yield from _positions(brokers, one_by_one=one_by_one)
     yield _pending_acks(brokers, one_by_one=one_by_one)
 

@@ -51,7 +51,7 @@ def observe() -> Observation:
 
 
 def _look(asked: Engine) -> Observation:
-    standing = asked.inspect.standing(one_by_one=settings.TXNCONSOLE_METRICS_BY_TOPIC)
+    standing = asked.inspect.standing(one_by_one=settings.METRICS_BY_TOPIC)
     figures: Tally | None = None
     if standing.coordinators is not None:
         asked.figures.write()  # What this process has counted is to be seen at once.

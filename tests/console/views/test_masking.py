@@ -28,7 +28,7 @@ NUMBER, KEY, TRACE = "4111222233334444", "customer-77", "trace-secret"
 @pytest.fixture
 def card(engine: Engine, db: None, settings: Settings) -> str:
     """A transaction with one message whose payload viewers may read; rules mask parts of it."""
-    settings.TXNCONSOLE_VIEWER_PAYLOADS = ["public/default/*"]
+    settings.VIEWER_PAYLOADS = ["public/default/*"]
     engine.topics.create(TOPIC, TopicSettings(partitions=1))
     txn_id = begin(engine)
     payload = json.dumps({"card": {"number": NUMBER, "name": "Ada"}}).encode()

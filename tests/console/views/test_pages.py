@@ -224,7 +224,7 @@ def test_a_payload_is_shown_as_text_to_operators_only(
 def test_a_viewer_reads_the_payloads_of_topics_that_are_opened_to_viewers(
     orders: Orders, viewer: Client, settings: Settings
 ) -> None:
-    settings.TXNCONSOLE_VIEWER_PAYLOADS = ["public/default/ord*"]
+    settings.VIEWER_PAYLOADS = ["public/default/ord*"]
     assert "card 4111" in viewer.get(f"{orders.log}/entries/5").content.decode()
 
 

@@ -33,7 +33,7 @@ def masking(request: ConsoleRequest) -> HttpResponse:
         "form": form,
         "manages": manages,
         "rules": MaskingRule.objects.order_by("topics", "id"),
-        "open_topics": settings.TXNCONSOLE_VIEWER_PAYLOADS,
+        "open_topics": settings.VIEWER_PAYLOADS,
     }
     return settings_page(
         request,
