@@ -65,6 +65,33 @@ def test_read_committed_gives_committed_messages_up_to_the_stable_position(
     hanging.abort(wait=60)
 
 
+def test_filters_on_one_frame_do_not_take_rows_from_one_another(
+    read: Read, new_topic: NewTopic, produce: Produce
+) -> None:
+    """Spark keeps one plan for all uses of a loaded frame."""
+    topic = new_topic(3)
+    for number in range(3):
+        produce(topic, [b"%d%d" % (number, n) for n in range(number + 2)], partition=number)
+    frame = read(topic)
+    first, second = frame.where("partition = 0"), frame.where("partition = 1")
+    assert (first.count(), frame.count()) == (2, 9)
+    assert first.unionAll(second).count() == 5
+    assert frame.where("offset < 1").unionAll(frame).count() == 12
+    assert _payloads(second) == [b"10", b"11", b"12"]
+
+
+def test_filters_narrow_what_a_frame_reads_that_asks_for_it(
+    read: Read, new_topic: NewTopic, produce: Produce
+) -> None:
+    topic = new_topic(2)
+    produce(topic, [b"a", b"b", b"c"])
+    produce(topic, [b"d"], partition=1)
+    frame = read(topic, pushFilters="true").where("partition = 0 and offset > 0")
+    assert _payloads(frame) == [b"b", b"c"]
+    assert frame.rdd.getNumPartitions() == 1
+    assert read(topic).where("partition = 0 and offset > 0").rdd.getNumPartitions() == 2
+
+
 def test_a_topic_without_messages_is_an_empty_frame(read: Read, new_topic: NewTopic) -> None:
     assert read(new_topic(3)).count() == 0
 
@@ -121,6 +148,7 @@ def test_a_read_of_more_than_one_fetch_misses_nothing(
     [
         ({"isolation": "serializable"}, "isolation is read_committed"),
         ({"columns": "weight"}, "columns names unknown"),
+        ({"columns": "offset,key,offset"}, "twice"),
         ({"startingOffsets": "soon"}, "startingOffsets is earliest"),
     ],
 )
@@ -204,6 +232,26 @@ def test_a_task_that_is_retried_after_writing_leaves_each_row_once(
         attempts = list(client.transactions.list(client=f"spark:{name}"))
     assert len(attempts) == 3
     assert not [each for each in attempts if each.status == "OPEN"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"topic": "public/default/nowhere"}, "There is no topic"),
+        ({"token": "txc_wrong"}, "NotAuthenticated"),
+    ],
+)
+def test_where_nothing_can_be_written_no_task_tries(
+    spark: SparkSession,
+    write: Write,
+    new_topic: NewTopic,
+    wrong: dict[str, str],
+    complaint: str,
+) -> None:
+    rows = spark.range(1).selectExpr("cast(raise_error('a task has begun') as string) payload")
+    topic = wrong.pop("topic", None) or new_topic(1)
+    with pytest.raises(PySparkException, match=complaint):
+        write(rows, topic, **wrong).save()
 
 
 def test_a_write_that_fails_leaves_nothing_visible_and_nothing_open(

@@ -107,6 +107,12 @@ def test_a_schema_of_some_of_a_messages_columns_is_accepted() -> None:
     check_readable(_schema(("offset", LongType()), ("payload", BinaryType())))
 
 
+def test_a_schema_that_denies_nulls_where_there_may_be_some_is_refused() -> None:
+    with pytest.raises(ValueError, match="key may be null"):
+        check_readable(StructType([StructField("key", StringType(), nullable=False)]))
+    check_readable(StructType([StructField("offset", LongType(), nullable=False)]))
+
+
 def test_a_frame_of_messages_is_accepted() -> None:
     check_writable(
         _schema(

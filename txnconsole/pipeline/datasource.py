@@ -6,10 +6,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from txnconsole.pipeline.messages import check_readable, check_writable, message_schema
-from txnconsole.pipeline.reader import BatchReader, StreamReader, TopicRead
+from txnconsole.pipeline.reader import BatchReader, NarrowingReader, StreamReader, TopicRead
 from txnconsole.pipeline.writer import BatchWriter, StreamWriter, TopicWrite
 
-_ONLY_OF_BATCHES = ("endingOffsets", "snapshot")
+_ONLY_OF_BATCHES = ("endingOffsets", "snapshot", "pushFilters")
 
 
 class TopicDataSource(DataSource):
@@ -31,7 +31,8 @@ class TopicDataSource(DataSource):
         if "subscription" in self.options:
             raise ValueError("Option subscription is of a stream only: use readStream.")
         check_readable(schema)
-        return BatchReader(TopicRead.of(self.options, fails=True), schema)
+        read = TopicRead.of(self.options, fails=True)
+        return NarrowingReader(read, schema) if read.push_filters else BatchReader(read, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         read = TopicRead.of(self.options, fails=False)
@@ -50,7 +51,9 @@ class TopicDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         _check_write(schema, overwrite)
-        return BatchWriter(TopicWrite.of_batch(self.options))
+        write = TopicWrite.of_batch(self.options)
+        write.require_topic()
+        return BatchWriter(write)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         _check_write(schema, overwrite)

@@ -68,6 +68,8 @@ def message_schema(columns: str | None) -> StructType:
     names = [name.strip() for name in columns.split(",")]
     if unknown := sorted(set(names) - set(MESSAGE_SCHEMA.names)):
         raise ValueError(f"columns names unknown {unknown}; a message has {MESSAGE_SCHEMA.names}.")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"columns names {twice} twice.")
     return StructType([MESSAGE_SCHEMA[name] for name in names])
 
 
@@ -121,6 +123,9 @@ def check_readable(schema: StructType) -> None:
                 f"Column {field.name} is {kind.simpleString()}, not"
                 f" {field.dataType.simpleString()}: read it so, and cast it then."
             )
+        if MESSAGE_SCHEMA[field.name].nullable and not field.nullable:
+            # Spark would leave out looks for null, and fail at the first one.
+            raise ValueError(f"Column {field.name} may be null: leave out NOT NULL.")
 
 
 def check_writable(schema: StructType) -> None:

@@ -96,9 +96,12 @@ class Collector:
         if "key" in rows.schema.names and not known.all():
             keys = rows["key"].dictionary_encode()
             keyed = keys.is_valid().to_numpy(zero_copy_only=False) & ~known
-            homes = [
-                partition_for_key(key, self._partitions) for key in keys.dictionary.to_pylist()
-            ]
+            try:
+                homes = [
+                    partition_for_key(key, self._partitions) for key in keys.dictionary.to_pylist()
+                ]
+            except UnicodeDecodeError as error:
+                raise ValueError("A key is text in UTF-8, which one here is not.") from error
             at = pc.fill_null(keys.indices, 0).to_numpy()[keyed]
             chosen[keyed] = np.array(homes, np.int64)[at]
             known |= keyed

@@ -77,6 +77,7 @@ class TopicRead:
     fail_on_data_loss: bool
     subscription: Subscription | None = None
     connection: Connection | None = None
+    push_filters: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, fails: bool) -> Self:
@@ -99,6 +100,7 @@ class TopicRead:
             fail_on_data_loss=fails,
             subscription=subscription,
             connection=None if subscription is None else Connection.of(options),
+            push_filters=flag("pushFilters", options.get("pushFilters", "false")),
         )
 
     def start(self, positions: Mapping[Place, Position]) -> dict[Place, int]:
@@ -159,16 +161,12 @@ class TopicRead:
 
 
 class BatchReader(DataSourceReader):
-    """Reads from ``startingOffsets`` to ``endingOffsets``, both resolved once per query."""
+    """Reads from ``startingOffsets`` to ``endingOffsets``, both resolved once for each ``load()``:
+    Spark plans a loaded DataFrame once, and reads that plan wherever the DataFrame is used."""
 
     def __init__(self, read: TopicRead, schema: StructType) -> None:
         self._read, self._schema = read, schema
         self._bounds = Bounds()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take filters as bounds of what to read; all are returned, so Spark applies them too."""
-        self._bounds = Bounds.of(filters)
-        return filters
 
     def partitions(self) -> list[InputPartition]:
         positions = self._read.access.positions()
@@ -186,6 +184,20 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._read.read(partition, self._bounds, self._schema)
+
+
+class NarrowingReader(BatchReader):
+    """Reads no more than the query's filters leave (option ``pushFilters``).
+
+    Spark 4.3 keeps one plan for each ``load()``, and what a filter has left of it is then all that
+    other uses of the DataFrame see: two filters united give the rows of the last one alone. So it
+    is for a DataFrame with one use, and nobody gets it without having asked.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take filters as bounds of what to read; all are returned, so Spark applies them too."""
+        self._bounds = Bounds.of(filters)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -314,9 +326,14 @@ def _access(options: Mapping[str, str], *, fails: bool) -> Access:
         if "snapshot" in options:
             raise ValueError("A snapshot needs option brokers (BROKER_DATABASE_URLS).")
         return HttpAccess(Connection.of(options), topic, isolation, order, fails)
+    ids = ids_of(options.get("snapshot"))
+    if "snapshot" in options and (missing := sorted(set(databases.brokers) - ids.keys())):
+        raise ValueError(
+            f"The snapshot shows nothing of {', '.join(missing)}: take it of the same brokers."
+        )
     return BrokerAccess(
         databases,
-        ids_of(options.get("snapshot")),
+        ids,
         topic,
         isolation,
         order,

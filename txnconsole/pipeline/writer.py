@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import pyarrow as pa
+import structlog
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -22,12 +23,14 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from txnconsole.client import TxnConsoleError
 from txnconsole.pipeline import sink as exactly_once
 from txnconsole.pipeline.checkpoint import Planned
 from txnconsole.pipeline.options import Connection, name, positive
 from txnconsole.pipeline.sink import Attempt, Batch, Sink
 from txnconsole.pipeline.subscription import claims_of
 
+_log = structlog.get_logger(__name__)
 #: The longest is the server's.
 _DEFAULT_TIMEOUT_MS, _LONGEST_TIMEOUT_MS = 300_000, 3_600_000
 #: How many seconds a batch write waits after its decision for all of it to be visible.
@@ -95,6 +98,14 @@ class TopicWrite:
         batch = Batch(_batch_name(options.get("batch", "0")), guard, run)
         return cls(Connection.of(options), sink, batch, options.get("checkpointLocation"))
 
+    def require_topic(self) -> None:
+        """Find a wrong address, token or topic before any task does, each in four attempts.
+
+        Raises:
+            TxnConsoleError: the topic is not there, or the token is not for it, or no server is.
+        """
+        self.connection.client().topic(self.sink.topic)
+
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         """Run one task attempt."""
         batch = self.batch or _batch_of_this_task()
@@ -122,7 +133,17 @@ class TopicWrite:
         exactly_once.await_visible(self.connection.client(), self.sink, seconds=_VISIBLE_WITHIN)
 
     def abort(self, number: str) -> None:
-        exactly_once.abort(self.connection.client(), self.sink, number)
+        """Abort what is left of a batch that has failed. What fails here, too, would hide why; the
+        sink's next run aborts it, or its time passes."""
+        try:
+            exactly_once.abort(self.connection.client(), self.sink, number)
+        except (TxnConsoleError, ValueError) as error:
+            _log.warning(
+                "attempts_not_aborted",
+                sink=self.sink.name,
+                batch=number,
+                error=type(error).__name__,
+            )
 
 
 class BatchWriter(DataSourceArrowWriter):

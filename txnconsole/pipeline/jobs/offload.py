@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.jobs import environment
-from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, run_job, spark_for
+from txnconsole.pipeline.jobs.run import DONE, Run, WrongOptions, run_job, spark_for, whole_number
 from txnconsole.pipeline.offload.files import Written
 from txnconsole.pipeline.offload.segments import Segment, due, publish, sweep, write_segment
 from txnconsole.pipeline.offload.store import Store
@@ -104,9 +104,7 @@ def _work(options: argparse.Namespace, run: Run) -> int:
 
 
 def _hours(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a whole number of hours, 0 or more")
-    return int(text)
+    return 0 if text == "0" else whole_number("--older-than-hours", most=99_999)(text)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -26,6 +26,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from txnconsole.client import TopicNotFound
 from txnconsole.pipeline import same_log
 from txnconsole.pipeline.expressions import check_expression, column
 from txnconsole.pipeline.jobs import environment
@@ -340,7 +341,7 @@ def _work(options: argparse.Namespace, run: Run) -> int:
         connection = environment.server(options)
         progress = Progress(options.progress / options.name)
         wanted, stable = _plan(options, connection, progress.kept)
-    except ValueError as error:
+    except (ValueError, TopicNotFound) as error:
         raise WrongOptions(str(error)) from error
     with spark_for(JOB) as spark:
         _check_columns(spark, wanted)
