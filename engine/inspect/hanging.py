@@ -24,10 +24,11 @@ has ended.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, repeat
+from itertools import groupby, product
 from operator import attrgetter
+from typing import NamedTuple
 
 from engine.coordinator import rows
 from engine.coordinator.coordinator import Coordinator
@@ -95,15 +96,15 @@ class HangingPage:
 
 
 class CrossCheck:
-    """Walks over what is open, in stages: stage 0 is the coordinators' transactions; then each
-    broker has two stages, an odd one for its partitions and an even one for its subscriptions. The
-    first batches of all brokers' stages are read together, and judged by one snapshot of the
-    coordinators' database."""
+    """Walks over what is open, in stages: stage 0 is the coordinators' transactions; then come each
+    broker's partitions and subscriptions. The first batches of all brokers' stages are read
+    together, and judged by one snapshot of the coordinators' database."""
 
     def __init__(
         self, reading: Reading, coordinator: Coordinator, database: Database, patience: Patience
     ) -> None:
-        self._brokers = list(reading.brokers)
+        of_brokers = product(reading.brokers, (_SPANS, _ACKS))
+        self._stages = [_Stage(number, *each) for number, each in enumerate(of_brokers, 1)]
         self._coordinator = coordinator
         self._database = database
         self._patience = patience
@@ -112,17 +113,16 @@ class CrossCheck:
         """See :meth:`engine.inspect.inspector.Inspector.hanging`."""
         check_limit(limit)
         stage, key = _place(cursor)
-        stages = range(2 * len(self._brokers) + 1)
         unavailable: dict[str, str] = {}
         read: dict[int, _Open] = {}
         found: list[Hanging] = []
         looked = 0
-        while stage in stages:
+        while stage <= len(self._stages):
             if stage == 0:
                 read[stage] = list(self._headers(key))
             elif stage not in read:
-                together = range(stage, stages.stop) if key == _START else (stage,)
-                batches, faults = self._held(together, key)
+                left = self._stages[stage - 1 :]
+                batches, faults = self._held(left if key == _START else left[:1], key)
                 read |= batches
                 unavailable |= faults
             batch = read.pop(stage)
@@ -135,7 +135,7 @@ class CrossCheck:
             looked += len(batch)
             if len(batch) < _BATCH:
                 stage, key = stage + 1, _START
-            if looked >= _LOOK and stage in stages:
+            if looked >= _LOOK and stage <= len(self._stages):
                 return _answer(found, stage, key, unavailable)
         return _answer(found, None, key, unavailable)
 
@@ -165,13 +165,13 @@ class CrossCheck:
             )
             yield at, hanging
 
-    def _held(self, stages: Iterable[int], key: _Key) -> tuple[dict[int, _Open], dict[str, str]]:
+    def _held(self, stages: Sequence[_Stage], key: _Key) -> tuple[dict[int, _Open], dict[str, str]]:
         """The next batch after a key of each of some brokers' stages, and what could not be looked
         at, and why."""
-        batches: dict[int, _Open] = {stage: [] for stage in stages}
+        batches: dict[int, _Open] = {stage.number: [] for stage in stages}
         faults: dict[str, str] = {}
         held: list[_Held] = []
-        for database, group in groupby(batches, self._broker_of):
+        for database, group in groupby(stages, attrgetter("database")):
             try:
                 there, recovering = _held_on(database, list(group), key)
             except EngineError as error:
@@ -180,22 +180,19 @@ class CrossCheck:
             held += there
             faults |= recovering
         known = self._known(held)
-        for database, parts in groupby(held, attrgetter("database")):
+        for database, parts in groupby(held, attrgetter("stage.database")):
             try:
                 batches |= _judged(database, list(parts), known)
             except EngineError as error:
                 faults[database.name] = error.message
         return batches, faults
 
-    def _broker_of(self, stage: int) -> Database:
-        return self._brokers[(stage - 1) // 2]
-
     def _known(self, held: Sequence[_Held]) -> _Known:
         """What the coordinators know of the transactions that hold something, from one snapshot."""
         ids = {txn_of(row) for part in held for row in part.rows}
         if not ids:
             return _Known({}, {}, {})
-        memberships = [(part.kind.memberships, part.named()) for part in held]
+        memberships = [(part.stage.kind.memberships, part.named()) for part in held]
         headers, *members = self._database.snapshot(("get_txns", id_lists(ids)), *memberships)
         transactions = {txn_of(row): rows.transaction(row) for row in headers}
         known = transactions
@@ -237,13 +234,20 @@ _SPANS = _Kind("open_spans", "partition_memberships", "spans_still_open", "parti
 _ACKS = _Kind("open_acks", "subscription_memberships", "acks_still_open", "subscription_id", "name")
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What participants of one kind hold on one broker."""
+class _Stage(NamedTuple):
+    """A broker's participants of one kind. ``number``: its place in the walk, as cursors have
+    it."""
 
-    stage: int
+    number: int
     database: Database
     kind: _Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a stage's participants hold."""
+
+    stage: _Stage
     rows: Sequence[Row]
 
     def named(self) -> Params:
@@ -251,9 +255,9 @@ class _Held:
         params: dict[str, object] = {
             **id_lists(map(txn_of, self.rows)),
             "topic_ids": [row.topic_id for row in self.rows],
-            "members": [self.kind.member(row) for row in self.rows],
+            "members": [self.stage.kind.member(row) for row in self.rows],
         }
-        return params | ({"broker": self.database.name} if self.kind is _ACKS else {})
+        return params | ({"broker": self.stage.database.name} if self.stage.kind is _ACKS else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,31 +267,31 @@ class _Known:
 
     transactions: Mapping[TxnID, Transaction]
     outcomes: Mapping[TxnID, Outcome | None]
-    memberships: Mapping[tuple[int, TxnID, int, object], ParticipantState]
+    memberships: Mapping[tuple[_Stage, TxnID, int, object], ParticipantState]
 
-    def judge(self, row: Row, part: _Held) -> Verdict | None:
+    def judge(self, row: Row, stage: _Stage) -> Verdict | None:
         txn_id = txn_of(row)
         transaction = self.transactions.get(txn_id)
-        member = part.stage, txn_id, row.topic_id, part.kind.member(row)
+        member = stage, txn_id, row.topic_id, stage.kind.member(row)
         return judge_holder(
             status=transaction.status if transaction else None,
             outcome=self.outcomes[txn_id],
             membership=self.memberships.get(member),
             fenced=row.fenced,
-            offline=part.kind is _SPANS and not row.online,
+            offline=stage.kind is _SPANS and not row.online,
         )
 
-    def finding(self, row: Row, part: _Held, verdict: Verdict) -> Hanging:
+    def finding(self, row: Row, stage: _Stage, verdict: Verdict) -> Hanging:
         txn_id = txn_of(row)
         found = Hanging(
             txn_id=txn_id,
             verdict=verdict,
-            broker=part.database.name,
+            broker=stage.database.name,
             transaction=self.transactions.get(txn_id),
             outcome=self.outcomes[txn_id],
             messages=row.messages,
         )
-        if part.kind is _ACKS:
+        if stage.kind is _ACKS:
             return replace(found, subscription=subscription_of(row))
         return replace(
             found,
@@ -309,44 +313,46 @@ def _answer(
 
 
 def _held_on(
-    database: Database, stages: Sequence[int], key: _Key
+    database: Database, stages: Sequence[_Stage], key: _Key
 ) -> tuple[list[_Held], dict[str, str]]:
     """What participants of a broker hold after a key, and its partitions that a crash has emptied
     and nobody has rebuilt yet: what is open in them is not known."""
     place = {"holder": key[0], "tc_id": key[1], "sequence": key[2], "limit": _BATCH}
-    kinds = [_SPANS if stage % 2 else _ACKS for stage in stages]
     with database.session() as session:
         # In this order: a partition may be rebuilt in between.
         headless, *found = session.batch(
-            ("headless", {"limit": _NAMED}), *((kind.open, place) for kind in kinds)
+            ("headless", {"limit": _NAMED}), *((stage.kind.open, place) for stage in stages)
         )
-    held = map(_Held, stages, repeat(database), kinds, found)
-    return list(held), {f"{row.topic}:{row.number}": "recovering" for row in headless}
+    return list(map(_Held, stages, found)), {
+        f"{row.topic}:{row.number}": "recovering" for row in headless
+    }
 
 
 def _judged(database: Database, held: Sequence[_Held], known: _Known) -> dict[int, _Open]:
     """By stage what is open on one broker. What looks wrong is looked at once more."""
     suspects = {
-        part.stage: {
-            part.kind.key(row): known.finding(row, part, verdict)
+        stage: {
+            stage.kind.key(row): known.finding(row, stage, verdict)
             for row in part.rows
-            if (verdict := known.judge(row, part)) is not None
+            if (verdict := known.judge(row, stage)) is not None
         }
         for part in held
+        for stage in [part.stage]
     }
-    doubted = [part for part in held if suspects[part.stage]]
-    asked = [(part.kind.still_open, _doubts(part.kind, suspects[part.stage])) for part in doubted]
-    still: dict[int, set[_Key]] = {}
+    doubted = [stage for stage, wrong in suspects.items() if wrong]
+    asked = [(stage.kind.still_open, _doubts(stage.kind, suspects[stage])) for stage in doubted]
+    still: dict[_Stage, set[_Key]] = {}
     if asked:
         with database.session() as session:
-            for part, found in zip(doubted, session.batch(*asked), strict=True):
-                still[part.stage] = {(row.holder, row.tc_id, row.sequence) for row in found}
+            for stage, found in zip(doubted, session.batch(*asked), strict=True):
+                still[stage] = {(row.holder, row.tc_id, row.sequence) for row in found}
     return {
-        part.stage: [
-            (at, suspects[part.stage].get(at) if at in still.get(part.stage, ()) else None)
-            for at in map(part.kind.key, part.rows)
+        stage.number: [
+            (at, suspects[stage].get(at) if at in still.get(stage, ()) else None)
+            for at in map(stage.kind.key, part.rows)
         ]
         for part in held
+        for stage in [part.stage]
     }
 
 
