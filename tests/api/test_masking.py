@@ -43,7 +43,7 @@ def test_a_rule_masks_until_it_is_deleted_and_both_are_audited(
         "masking.create",
         f"topics:{TOPIC}",
     )
-    assert (deleted.action, deleted.object) == ("masking.delete", f"masking-rule:{number}")
+    assert (deleted.action, deleted.object) == ("masking.delete", f"masking_rule:{number}")
     assert json.loads(deleted.before)["topics"] == TOPIC
 
 

@@ -13,31 +13,20 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 
-from engine.model.errors import EngineError, InvalidRequest, NotFound
+from engine.model.errors import InvalidRequest
 from engine.model.moment import time_text
+from txnconsole.access.errors import MaskingRuleNotFound, NotYours, UserNotFound
 from txnconsole.access.masking import ANYWHERE, Effect, Part
 from txnconsole.access.models import MaskingRule, Token
 from txnconsole.access.principal import ALL_TOPICS, Principal
 from txnconsole.access.roles import Role, permissions_of
 from txnconsole.access.tokens import find_token, issue, revoke, revoke_beyond
-from txnconsole.access.users import UserNotFound, UserSettings, find_user, put_user, roles_of
+from txnconsole.access.users import UserSettings, find_user, put_user, roles_of
 from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
 from txnconsole.enginedb.turns import wait_for_turn
 
 #: All rules are checked for each message that a viewer reads.
 MAX_MASKING_RULES = 100
-
-
-class MaskingRuleNotFound(NotFound):
-    """There is no masking rule of that number."""
-
-    code = "MaskingRuleNotFound"
-
-
-class NotYours(EngineError):
-    """Nobody may do this to themselves, or give away rights that they do not have."""
-
-    code = "PermissionDenied"
 
 
 def grantable(principal: Principal) -> list[Role]:
@@ -189,7 +178,7 @@ def delete_masking_rule(actor: Actor, rule_id: int, reason: str = "") -> None:
     Raises:
         MaskingRuleNotFound: there is none of that number, or not any more.
     """
-    change = Change(actor, "masking.delete", f"masking-rule:{rule_id}", reason)
+    change = Change(actor, "masking.delete", f"masking_rule:{rule_id}", reason)
     with recorded_atomically(change) as recording:
         rule = MaskingRule.objects.select_for_update().filter(pk=rule_id).first()
         if rule is None:

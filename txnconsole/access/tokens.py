@@ -19,7 +19,7 @@ from django.contrib.auth.models import User
 from django.db.models import BooleanField, DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from engine.model.errors import NotFound
+from txnconsole.access.errors import TokenNotFound
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS, Principal, roles_named
 from txnconsole.access.roles import Role, permissions_of
@@ -34,12 +34,6 @@ _SECRET_BYTES = 32
 _HINT_LENGTH = len(_PREFIX) + 6
 _MAX_LENGTH = 128
 _CACHE_ENTRIES = 10_000
-
-
-class TokenNotFound(NotFound):
-    """There is no token of that number."""
-
-    code = "TokenNotFound"
 
 
 @dataclass(frozen=True, slots=True)

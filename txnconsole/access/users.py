@@ -15,20 +15,15 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db.models import Count, Q
 
-from engine.model.errors import InvalidRequest, NotFound
+from engine.model.errors import InvalidRequest
 from txnconsole.access import tokens
+from txnconsole.access.errors import UserNotFound
 from txnconsole.access.principal import roles_named
 from txnconsole.access.roles import Role
 from txnconsole.access.sessions import end_sessions
 
 #: The form of user names that Django's own commands accept, too.
 USER_NAME = r"^[A-Za-z0-9_.@+-]{1,150}$"
-
-
-class UserNotFound(NotFound):
-    """There is no user of that name."""
-
-    code = "UserNotFound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

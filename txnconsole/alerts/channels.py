@@ -15,16 +15,10 @@ from engine.postgres import deadlines
 from txnconsole.alerts.addresses import Target
 from txnconsole.alerts.composing import compose_test
 from txnconsole.alerts.delivering import attempt, claim, send_again
-from txnconsole.alerts.errors import (
-    AlertChannelNotFound,
-    AlertConflict,
-    AlertMessageNotFound,
-    invalid,
-    stored_name,
-    unique_name,
-)
+from txnconsole.alerts.errors import AlertChannelNotFound, AlertConflict, AlertMessageNotFound
 from txnconsole.alerts.kinds import Severity
 from txnconsole.alerts.models import Channel, Message
+from txnconsole.alerts.naming import invalid, stored_name, unique_name
 from txnconsole.alerts.signing import new_secret
 from txnconsole.alerts.states import ChannelKind
 from txnconsole.audit.chain import Actor, Change, recorded, recorded_atomically

@@ -8,15 +8,10 @@ from dataclasses import asdict, dataclass
 from django.db.models.functions import Now
 
 from txnconsole.alerts import telling
-from txnconsole.alerts.errors import (
-    AlertConflict,
-    AlertRuleNotFound,
-    invalid,
-    stored_name,
-    unique_name,
-)
+from txnconsole.alerts.errors import AlertConflict, AlertRuleNotFound
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
+from txnconsole.alerts.naming import invalid, stored_name, unique_name
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
 from txnconsole.enginedb.clock import database_now

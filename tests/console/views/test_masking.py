@@ -125,7 +125,7 @@ def test_administrators_keep_the_rules_and_the_audit_log_has_them(db: None) -> N
     actions = AuditEntry.objects.order_by("sequence").values_list("action", "object", "reason")
     assert list(actions) == [
         ("masking.create", "topics:public/*", ""),
-        ("masking.delete", f"masking-rule:{kept.pk}", "no longer a secret"),
+        ("masking.delete", f"masking_rule:{kept.pk}", "no longer a secret"),
     ]
 
 
