@@ -113,7 +113,7 @@ class Engine:
         self.archive = Archive(self._database, self.settings)
         self.finalizer = Finalizer(self._database, self.topics, self._brokers)
         self.recovery = CoordinatorRecovery(self._database, self.coordinator, self.finalizer)
-        records = Records(self._brokers)
+        records = Records(self.topics, self._brokers)
         self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
         shares = Shares(self.topics, self._brokers)
         cursors = Cursors(records, recover)

@@ -13,8 +13,9 @@ Invariants
     (engine.log.offloaded). Only the code that opens a batch knows which.
 
 Lock order
-    1. The topic's row in the catalog (FOR NO KEY UPDATE), while its partitions are made on the
-       brokers; this is the coordinators' database.
+    1. The topic's row in the catalog (FOR NO KEY UPDATE), while its partitions or a subscription
+       are made on the brokers, or a subscription is deleted there (FOR SHARE, while a broker gets
+       what it lacks of a subscription); this is the coordinators' database.
     2. The topic's id on a broker (an advisory lock): who makes partitions there, or deletes them.
        Then partition records, ascending by id. Operators' commands, retention, compaction,
        offloading, recovery and deletions lock them; who makes a subscription shares them; appends

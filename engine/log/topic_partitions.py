@@ -56,7 +56,9 @@ def make_partitions(brokers: Brokers, topic: Topic, check: Callable[[], object])
                 retention_bytes=topic.settings.retention_bytes,
             )
             if broker == topic.brokers[0] and len(set(topic.brokers)) > 1:
-                subscriptions = session.all("every_subscription", topic_id=topic.topic_id)
+                subscriptions = session.all(
+                    "subscriptions_to_copy", topic_id=topic.topic_id, name=None
+                )
 
 
 def delete_partitions(database: Database, topic_id: int) -> None:

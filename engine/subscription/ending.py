@@ -107,12 +107,6 @@ def end_held(session: Session, topic_id: int, name: str, command: EndCommand) ->
     return sum(messages.values())
 
 
-def remember_aborted(session: Session, subscription_id: int, txn_ids: Sequence[TxnID]) -> None:
-    """Make the fence of a new subscription refuse some transactions, as if they had aborted
-    there."""
-    _conclude(session, subscription_id, list(map(_abort, txn_ids)), {}, {})
-
-
 def _abort(txn_id: TxnID) -> EndCommand:
     return EndCommand(txn_id=txn_id, action=TxnAction.ABORT)
 

@@ -1,24 +1,30 @@
 """The record of a subscription on each broker that holds partitions of its topic.
 
 The broker of partition 0 is a subscription's home. Its record decides whether the subscription
-exists; it is written first, and a deletion makes it disappear first. On another broker a missing
-record is made when it is needed: after a crash during the creation, or when the topic has grown
-onto that broker.
+exists, and the others are copies of it. It is written first, when no other broker has anything left
+of an earlier one, and a deletion makes it disappear first. On another broker a missing record is
+made when it is needed: after a crash during the creation, or when the topic has grown onto that
+broker. All of this happens under the lock of the topic's row in the catalog
+(docs/decisions/0054): so what is made is a copy of the record that is at home then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from engine.log.brokers import Brokers, Location
-from engine.log.rows import txn_of
-from engine.model.errors import PartitionUnavailable, SubscriptionNotFound
+from engine.log.topics import Topics
+from engine.model.errors import (
+    CoordinatorUnavailable,
+    PartitionUnavailable,
+    SubscriptionNotFound,
+)
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Row, Session
-from engine.subscription.ending import remember_aborted
 
 Recover = Callable[[Location, PartitionName], None]
 
@@ -32,7 +38,8 @@ class Records:
     noticed by everyone who works on them. So a process may remember records.
     """
 
-    def __init__(self, brokers: Brokers) -> None:
+    def __init__(self, topics: Topics, brokers: Brokers) -> None:
+        self._topics = topics
         self._brokers = brokers
         self._known: dict[tuple[str, int, str], Row] = {}
 
@@ -50,23 +57,14 @@ class Records:
         """Read a subscription's record on one broker; it is made there when only its home has it.
 
         Raises:
-            SubscriptionNotFound: there is no such subscription.
+            SubscriptionNotFound, TopicNotFound: there is no such subscription.
+            PartitionUnavailable: it has to be made there, and cannot be now.
         """
         key = (database.name, topic.topic_id, name.name)
         self._known.pop(key, None)
-        row = _get(database, topic, name)
-        home = self.home(topic)
-        if row is None and database is not home:
-            known = _get(home, topic, name)
-            if known is not None:
-                row, _ = make(
-                    database,
-                    topic,
-                    name,
-                    settings_of(known),
-                    partitions_at_creation=known.partitions_at_creation,
-                    fenced=_fenced(home, known),
-                )
+        row = get(database, topic, name)
+        if row is None and database is not self.home(topic):
+            row = self._copied(database, topic, name)
         if row is None:
             raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
         if len(self._known) >= _KEPT_RECORDS:
@@ -74,62 +72,86 @@ class Records:
         self._known[key] = row
         return row
 
+    def copy(self, database: Database, topic: Topic, name: SubscriptionName) -> Row | None:
+        """Make on one broker what it lacks of the subscription that is at home; answers its record,
+        None when there is no such subscription. The caller has locked the topic in the catalog."""
+        with self.home(topic).session() as session:
+            at_home = session.one("subscriptions_to_copy", topic_id=topic.topic_id, name=name.name)
+        if at_home is None:
+            return None
+        return _make(database, topic, name, at_home._asdict())[0]
+
     def forget(self, topic: Topic, name: SubscriptionName) -> None:
         """Forget the records of a subscription, so that the next call reads them."""
         for broker in set(topic.brokers):
             self._known.pop((broker, topic.topic_id, name.name), None)
 
+    def _copied(self, database: Database, topic: Topic, name: SubscriptionName) -> Row | None:
+        try:
+            # No deletion, and no creation, comes between reading the one record and making the
+            # other.
+            with self._topics.held(name.topic, alone=False):
+                return self.copy(database, topic, name)
+        except CoordinatorUnavailable as error:
+            raise PartitionUnavailable(
+                f"{database.name} does not have {name} yet: {error.message}"
+            ) from error
 
-def make(
-    database: Database,
+
+def make_at_home(
+    home: Database,
     topic: Topic,
     name: SubscriptionName,
     settings: SubscriptionSettings,
-    *,
-    partitions_at_creation: int,
-    afresh: bool = False,
-    fenced: Sequence[TxnID] = (),
+    fenced: Sequence[TxnID],
 ) -> tuple[Row, bool]:
-    """Make a subscription's record and cursors on one broker; answers whether it was new there.
+    """Make a subscription; answers its record at home, and whether it was new.
 
     Args:
-        partitions_at_creation: how many partitions the topic had when the subscription was created
-            at its home.
-        afresh: delete first what an interrupted deletion may have left here.
         fenced: transactions whose part in an earlier subscription of this name was aborted with it.
-            A new record refuses their acknowledgements, because their end would not come here.
+            The new one refuses their acknowledgements, because their end would not come here.
     """
-    key = {"topic_id": topic.topic_id, "name": name.name}
+    target = settings.dead_letter_topic
+    record = {
+        "topic_id": topic.topic_id,
+        "topic": str(name.topic),
+        "name": name.name,
+        "type": settings.type,
+        "initial_position": settings.initial_position,
+        "ack_timeout_ms": settings.ack_timeout_ms,
+        "consumer_lease_ms": settings.consumer_lease_ms,
+        "max_redeliveries": settings.max_redeliveries,
+        "dead_letter_topic": None if target is None else str(target),
+        "partitions_at_creation": topic.settings.partitions,
+        "fenced_tcs": [txn_id.tc_id for txn_id in fenced],
+        "fenced_sequences": [txn_id.sequence for txn_id in fenced],
+    }
+    return _make(home, topic, name, record)
+
+
+def _make(
+    database: Database, topic: Topic, name: SubscriptionName, record: dict[str, Any]
+) -> tuple[Row, bool]:
+    """Make a subscription's record, if it is not there, and cursors on one broker; answers whether
+    it was new there."""
 
     def work(session: Session) -> tuple[Row, bool]:
         if not session.all("hold_topic_records", topic_id=topic.topic_id):
             raise PartitionUnavailable(f"{topic.name} is being made or deleted; try again.")
-        left = held(session, topic, name) if afresh else None
-        if left is not None:
-            session.run("delete_subscription", subscription_id=left.subscription_id)
-        made = session.one(
-            "create_subscription",
-            **key,
-            topic=str(name.topic),
-            type=settings.type,
-            initial_position=settings.initial_position,
-            ack_timeout_ms=settings.ack_timeout_ms,
-            consumer_lease_ms=settings.consumer_lease_ms,
-            max_redeliveries=settings.max_redeliveries,
-            dead_letter_topic=str(settings.dead_letter_topic)
-            if settings.dead_letter_topic
-            else None,
-            partitions_at_creation=partitions_at_creation,
-        )
-        row = session.one("get_subscription", **key)
+        made = session.one("create_subscription", **record)
+        row = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
         if row is None:
             raise SubscriptionNotFound(f"{name} is being deleted.")
         ensure_cursors(session, row)
-        if made is not None and fenced:
-            remember_aborted(session, row.subscription_id, fenced)
         return row, made is not None
 
     return database.retrying(work)
+
+
+def get(database: Database, topic: Topic, name: SubscriptionName) -> Row | None:
+    """A subscription's record on one broker, if there is one."""
+    with database.session() as session:
+        return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
 
 
 def held(session: Session, topic: Topic, name: SubscriptionName) -> Row | None:
@@ -163,14 +185,3 @@ def settings_of(row: Row) -> SubscriptionSettings:
         max_redeliveries=row.max_redeliveries,
         dead_letter_topic=TopicName.parse(row.dead_letter_topic) if row.dead_letter_topic else None,
     )
-
-
-def _fenced(home: Database, record: Row) -> list[TxnID]:
-    with home.session() as session:
-        rows = session.all("aborted_acks", subscription_id=record.subscription_id)
-    return [txn_of(row) for row in rows]
-
-
-def _get(database: Database, topic: Topic, name: SubscriptionName) -> Row | None:
-    with database.session() as session:
-        return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)

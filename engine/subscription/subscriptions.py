@@ -24,9 +24,9 @@ from engine.model.subscription import (
 )
 from engine.model.topic import MAX_RETENTION_MS, AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database, Row, Session
 from engine.subscription.describing import describe_on
-from engine.subscription.records import Records, Recover, held, make, settings_of
+from engine.subscription.records import Records, Recover, get, held, make_at_home, settings_of
 
 #: As in a topic's settings, a century is the longest time that PostgreSQL can count with.
 _BOUNDS = {
@@ -39,7 +39,8 @@ _BOUNDS = {
 class Subscriptions:
     """Creates, finds, describes and deletes subscriptions. Each has a record on every broker that
     holds partitions of its topic. Creating and deleting lock the topic in the catalog: it does not
-    change meanwhile, and none is created while one is deleted (docs/decisions/0054)."""
+    change meanwhile, and nothing is done to one of its subscriptions while one is created or
+    deleted (docs/decisions/0054)."""
 
     def __init__(
         self,
@@ -72,30 +73,15 @@ class Subscriptions:
             PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
         """
         self._check(name, settings)
-        with self._topics.held(name.topic, alone=False) as (catalog, topic):
-            home, *others = self._brokers.of_topic(topic)
-            fenced = abandoned(catalog, topic, name.name)
-            row, created = make(
-                home,
-                topic,
-                name,
-                settings,
-                partitions_at_creation=topic.settings.partitions,
-                fenced=fenced,
-            )
-            if differing := differences(settings_of(row), settings, held_to):
-                message, data = conflict(name, differing)
-                raise SubscriptionConflict(message, differences=data)
-            for database in others:
-                make(
-                    database,
-                    topic,
-                    name,
-                    settings_of(row),
-                    partitions_at_creation=row.partitions_at_creation,
-                    afresh=created,
-                    fenced=fenced,
-                )
+        created = False
+        with self._topics.held(name.topic, alone=False) as (_, topic):
+            row = get(self._records.home(topic), topic, name)
+            if row is not None:
+                self._complete(topic, name, row, settings, held_to)
+        if row is None:
+            with self._topics.held(name.topic, alone=True) as (catalog, topic):
+                row, created = self._make(catalog, topic, name, settings)
+                self._complete(topic, name, row, settings, held_to)
         return Subscription(name=name, settings=settings_of(row)), created
 
     @once_more_when_made_anew
@@ -320,6 +306,44 @@ class Subscriptions:
         if away is not None:
             raise away
         return parts
+
+    def _make(
+        self,
+        catalog: Session,
+        topic: Topic,
+        name: SubscriptionName,
+        settings: SubscriptionSettings,
+    ) -> tuple[Row, bool]:
+        """Make a subscription at its home; answers its record there, and whether this call made
+        it. First what an interrupted deletion has left on other brokers is deleted: once the home
+        has the new one, its messages are delivered and acknowledged there."""
+        home, *others = self._brokers.of_topic(topic)
+        row = get(home, topic, name)
+        if row is not None:  # made since this call has looked
+            return row, False
+        with ExitStack() as deletions:
+            for database in reversed(others):  # in a deletion's order
+                _delete_on(database, topic, name, deletions, unheld=False)
+            # Asked last: an answer means that the topic is still locked.
+            with self._topics.translated():
+                fenced = abandoned(catalog, topic, name.name)
+        return make_at_home(home, topic, name, settings, fenced)
+
+    def _complete(
+        self,
+        topic: Topic,
+        name: SubscriptionName,
+        row: Row,
+        settings: SubscriptionSettings,
+        held_to: Collection[str],
+    ) -> None:
+        """Check that a subscription is as it was asked for, and make what other brokers lack of
+        it."""
+        if differing := differences(settings_of(row), settings, held_to):
+            message, data = conflict(name, differing)
+            raise SubscriptionConflict(message, differences=data)
+        for database in self._brokers.of_topic(topic)[1:]:
+            self._records.copy(database, topic, name)
 
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
         check_bounds(settings, _BOUNDS)

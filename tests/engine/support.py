@@ -28,6 +28,15 @@ P1 = PartitionName(TOPIC, 1)
 SUBSCRIPTION = SubscriptionName(TOPIC, "monitor")
 
 
+def another(engine: Engine) -> Engine:
+    """Another process's."""
+    return Engine(
+        engine._urls["coordinator"],
+        {name: url for name, url in engine._urls.items() if name != "coordinator"},
+        engine.settings,
+    )
+
+
 def batch(*payloads: str) -> list[NewMessage]:
     return [NewMessage(payload=payload.encode()) for payload in payloads]
 

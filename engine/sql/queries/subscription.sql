@@ -1,23 +1,41 @@
 -- create_subscription --
--- Does nothing when the subscription exists.
-INSERT INTO broker.subscription
-    (topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
-    max_redeliveries, dead_letter_topic, partitions_at_creation)
-VALUES (
-    %(topic_id)s, %(topic)s, %(name)s, %(type)s, %(initial_position)s, %(ack_timeout_ms)s,
-    %(consumer_lease_ms)s, %(max_redeliveries)s, %(dead_letter_topic)s, %(partitions_at_creation)s
+-- Does nothing when the subscription exists. The fence of a new one refuses some transactions, as if
+-- they had aborted here.
+WITH made AS (
+    INSERT INTO broker.subscription
+        (topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
+        max_redeliveries, dead_letter_topic, partitions_at_creation)
+    VALUES (
+        %(topic_id)s, %(topic)s, %(name)s, %(type)s, %(initial_position)s, %(ack_timeout_ms)s,
+        %(consumer_lease_ms)s, %(max_redeliveries)s, %(dead_letter_topic)s,
+        %(partitions_at_creation)s
+    )
+    ON CONFLICT (topic_id, name) DO NOTHING
+    RETURNING subscription_id
+), fenced AS (
+    INSERT INTO broker.ended_ack_txn (subscription_id, tc_id, sequence, aborted, messages)
+    SELECT m.subscription_id, t.tc_id, t.sequence, true, 0
+    FROM made m, unnest(%(fenced_tcs)s::integer[], %(fenced_sequences)s::bigint[])
+        AS t (tc_id, sequence)
 )
-ON CONFLICT (topic_id, name) DO NOTHING
-RETURNING subscription_id
+SELECT subscription_id FROM made
 
 -- get_subscription --
 SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
 
--- every_subscription --
--- Everything from which their records on other brokers are made.
-SELECT topic_id, topic, name, type, initial_position, ack_timeout_ms, consumer_lease_ms,
-    max_redeliveries, dead_letter_topic, partitions_at_creation
-FROM broker.subscription WHERE topic_id = %(topic_id)s ORDER BY name
+-- subscriptions_to_copy --
+-- All subscriptions of a topic at its home, or one of them: everything from which their records on
+-- other brokers are made (create_subscription). What aborted in one is refused in its copies.
+SELECT s.topic_id, s.topic, s.name, s.type, s.initial_position, s.ack_timeout_ms,
+    s.consumer_lease_ms, s.max_redeliveries, s.dead_letter_topic, s.partitions_at_creation,
+    f.tcs AS fenced_tcs, f.sequences AS fenced_sequences
+FROM broker.subscription s CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(e.tc_id), '{}') AS tcs,
+        coalesce(array_agg(e.sequence), '{}') AS sequences
+    FROM broker.ended_ack_txn e WHERE e.subscription_id = s.subscription_id AND e.aborted
+) f
+WHERE s.topic_id = %(topic_id)s AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
+ORDER BY s.name
 
 -- subscriptions_named --
 -- Subscriptions with a text in their names, first those that begin with it; a limited number of
@@ -277,10 +295,6 @@ FROM broker.partition_live WHERE partition_id = %(partition_id)s
 -- clear_pending_ack_log --
 DELETE FROM broker.pending_ack_log
 WHERE subscription_id = %(subscription_id)s AND partition_id = %(partition_id)s
-
--- aborted_acks --
-SELECT tc_id, sequence FROM broker.ended_ack_txn
-WHERE subscription_id = %(subscription_id)s AND aborted
 
 -- ack_fence --
 -- Whether a transaction has ended for a subscription, by the same rule as in store_cursors.

@@ -25,12 +25,13 @@ JOIN unnest(%(tenants)s::text[], %(namespaces)s::text[], %(topics)s::text[])
 SELECT * FROM coordinator.topic WHERE topic_id = %(topic_id)s FOR NO KEY UPDATE
 
 -- hold_named --
--- Reads a topic and locks it for one call at a time, which deletes one of its subscriptions.
+-- Reads a topic and locks it for one call at a time, which makes or deletes one of its subscriptions.
 SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s FOR NO KEY UPDATE
 
 -- share_named --
--- The same for many calls at a time, which make subscriptions.
+-- The same for many calls at a time, which make what another broker lacks of a subscription that is
+-- there.
 SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s FOR SHARE
 

@@ -30,7 +30,7 @@ from engine.model.errors import (
 )
 from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
-from engine.model.subscription import AckOp, AckStep, AckType
+from engine.model.subscription import AckOp, AckStep, AckType, SubscriptionSettings
 from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import EndCommand, MetadataOp
@@ -45,6 +45,7 @@ from tests.engine.support import (
     SUBSCRIPTION,
     TOPIC,
     abort,
+    another,
     batch,
     broker_sql,
     commit,
@@ -791,14 +792,16 @@ def beside(
     call: Callable[[], object],
     *,
     after: bool = False,
+    time: int = 1,
 ) -> list[Background]:
-    """Before or after a statement is asked for the first time, let a call begin that waits for a
-    lock."""
+    """Before or after a statement is asked for the first time, or another, let a call begin that
+    waits for a lock."""
     begun: list[Background] = []
+    times = iter(range(1, time + 1))
     ask = Session.all
 
     def begin() -> None:
-        if not begun:
+        if next(times, None) == time:
             begun.append(Background(database, call))
             begun[0].waits()
 
@@ -889,6 +892,43 @@ def test_one_made_anew_while_the_old_one_goes_by_force_takes_no_ack_of_who_held_
     assert [cursor.mark_delete_offset for cursor in cursors] == [-1, 0]
     commit(engine, txn)
     assert engine.inspect.check_invariants() == 0
+
+
+@pytest.mark.parametrize("found", ["by creating it", "by receiving from it"])
+def test_what_is_acknowledged_of_a_subscription_that_is_being_made_stays_so(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    """Its home has it and another broker has it not: another process could make it there, and
+    acknowledge, before the first one comes there."""
+    make_topic(engine, partitions=2)
+    engine.produce(P1, batch("a"))
+    other = another(engine)
+
+    def consume() -> None:
+        if found == "by creating it":
+            subscribe(other)
+        [message] = other.receive(SUBSCRIPTION, "c2")
+        assert other.acknowledge(SUBSCRIPTION, "c2", [message.message_id]).acked
+
+    # First at home, then on the other broker.
+    begun = beside(monkeypatch, "hold_topic_records", engine._database, consume, time=2)
+    try:
+        subscribe(engine)
+        begun[0].result()
+    finally:
+        other.close()
+    assert received(engine, "c1") == []
+
+
+def test_of_two_that_make_a_subscription_at_once_the_second_finds_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    settings = SubscriptionSettings()
+    create = partial(engine.subscriptions.create, SUBSCRIPTION, settings)
+    begun = beside(monkeypatch, "abandoned_txns", engine._database, create)
+    assert create()[1] is True
+    assert begun[0].result() == (engine.subscriptions.get(SUBSCRIPTION), False)
 
 
 def test_a_topic_that_is_deleted_waits_for_who_makes_a_subscription_of_it(

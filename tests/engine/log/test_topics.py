@@ -36,6 +36,7 @@ from tests.engine.support import (
     P1,
     SUBSCRIPTION,
     TOPIC,
+    another,
     batch,
     commit,
     coordinator_sql,
@@ -76,15 +77,6 @@ def test_partitions_may_grow_and_keep_their_place(engine: Engine) -> None:
     assert (grown.settings.partitions, len(engine.log.statuses(TOPIC))) == (5, 5)
     assert engine.produce(PartitionName(TOPIC, 4), batch("b")).first_offset == 0
     assert fetched(engine, P1) == ["a"]
-
-
-def another(engine: Engine) -> Engine:
-    """Another process's."""
-    return Engine(
-        engine._urls["coordinator"],
-        {name: url for name, url in engine._urls.items() if name != "coordinator"},
-        engine.settings,
-    )
 
 
 def test_growth_by_another_process_is_noticed_on_first_use(engine: Engine) -> None:

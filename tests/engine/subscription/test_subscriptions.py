@@ -8,7 +8,9 @@ import pytest
 
 from engine import Engine
 from engine.model.errors import (
+    CoordinatorUnavailable,
     InvalidRequest,
+    InvalidTxnStatus,
     PartitionUnavailable,
     SubscriptionConflict,
     SubscriptionNotFound,
@@ -144,6 +146,68 @@ def test_deletion_that_a_crash_interrupted_leaves_nothing_to_a_new_one(engine: E
         engine.subscriptions.get(SUBSCRIPTION)
     subscribe(engine)
     assert received(engine) == ["0", "1"]
+
+
+def test_one_made_while_a_broker_is_away_takes_nothing_of_what_a_deletion_left_there(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    ids = [message.message_id for message in engine.receive(SUBSCRIPTION, "c1")]
+    engine.acknowledge(SUBSCRIPTION, "c1", ids)
+    with unreachable(engine, engine.topics.get(TOPIC).brokers[1]):
+        with pytest.raises(PartitionUnavailable):
+            engine.subscriptions.delete(SUBSCRIPTION, force=True)
+        with pytest.raises(PartitionUnavailable):
+            subscribe(engine)
+    subscribe(engine)
+    assert received(engine) == ["0", "1"]
+
+
+@pytest.mark.parametrize("completed", ["by growing its topic", "by creating it", "by receiving"])
+def test_who_was_aborted_in_an_earlier_one_is_refused_wherever_the_new_one_is_made(
+    engine: Engine, completed: str
+) -> None:
+    """Also where a crash kept it from being made at once. No end would reach what is held there."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P1, batch("a"))
+    txn = open_txn(engine)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    sql(engine.log.locate(P1).database, "DELETE FROM broker.subscription")
+    if completed == "by growing its topic":
+        make_topic(engine, partitions=3)
+    elif completed == "by creating it":
+        subscribe(engine)
+    assert received(engine) == ["a"]
+    with pytest.raises(InvalidTxnStatus):
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+
+
+def test_where_a_crash_kept_it_from_being_made_it_is_not_served_while_the_catalog_is_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other brokers' messages come meanwhile."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    sql(engine.log.locate(P1).database, "DELETE FROM broker.subscription")
+
+    def away(*args: object, **options: object) -> None:
+        raise CoordinatorUnavailable("coordinator cannot be reached.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.topics, "held", away)
+        assert received(engine) == ["0"]
+        with pytest.raises(PartitionUnavailable):
+            engine.subscriptions.describe_in(SUBSCRIPTION, P1)
+    assert received(engine) == ["1"]
 
 
 def test_a_deletion_by_force_that_a_broker_was_away_for_is_finished_by_the_same_call(
