@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
@@ -212,21 +213,17 @@ class Engine:
             if txn_id is not None:
                 joined = self._joining.partition(txn_id, partition, owner=owner)
             try:
-                appended = self.log.append(
+                return self.log.append(
                     partition,
                     messages,
                     txn_id=txn_id,
                     producer_name=producer_name,
                     sequence_id=sequence_id,
+                    joined=joined,
                 )
             except InvalidTxnStatus as refused:
                 self._tell_status(refused, txn_id)
                 raise
-            if txn_id is not None and self.topics.get(partition.topic).topic_id != joined:
-                # The topic was deleted and made anew between the join and the append: the batch is
-                # in the new one, which the transaction has to have as well.
-                self._joining.partitions(txn_id, [partition], owner=owner)
-            return appended
 
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
@@ -253,8 +250,8 @@ class Engine:
         txn_id: TxnID | None = None,
         owner: str | None = None,
     ) -> AckAnswer:
-        """Acknowledge messages. In a transaction its coordinator is asked first, as in
-        :meth:`produce`.
+        """Acknowledge messages. In a transaction its coordinator is asked before anything is
+        recorded, as in :meth:`produce`.
 
         Raises:
             TransactionNotFound, InvalidTxnStatus: not there, not ``owner``'s, or not OPEN.
@@ -264,19 +261,15 @@ class Engine:
             with tracing.span(
                 "acknowledge", txn_id=txn_id, subscription=name, messages=len(message_ids)
             ):
-                if txn_id is None:
-                    return self._acks.acknowledge(name, consumer, message_ids, ack_type=ack_type)
-                highest = max((each.partition for each in message_ids), default=0)
-                [joined] = self._joining.subscriptions(
-                    txn_id, [name], owner=owner, partition=highest
+                join = None
+                if txn_id is not None:
+                    highest = max((each.partition for each in message_ids), default=0)
+                    join = partial(
+                        self._joining.subscription, txn_id, name, owner=owner, partition=highest
+                    )
+                return self._acks.acknowledge(
+                    name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id, join=join
                 )
-                answer = self._acks.acknowledge(
-                    name, consumer, message_ids, ack_type=ack_type, txn_id=txn_id
-                )
-                if self.topics.get(name.topic).topic_id != joined:
-                    # As in produce: the topic was made anew after the join.
-                    self._joining.subscriptions(txn_id, [name], owner=owner, partition=highest)
-                return answer
         except TransactionConflict:
             self.figures.count(FigureName.PENDING_ACK_CONFLICTS)
             raise

@@ -106,6 +106,18 @@ class Joining:
         self._require_open(txn_id, self._headers.get(txn_id), owner)
         return topic.topic_id
 
+    def subscription(
+        self, txn_id: TxnID, subscription: SubscriptionName, *, owner: str | None, partition: int
+    ) -> int:
+        """As :meth:`subscriptions`, for one subscription; answers the id of its topic.
+
+        Args:
+            partition: the highest partition that the call is about; it may have been added since
+                this process looked at the topic.
+        """
+        [topic_id] = self.subscriptions(txn_id, [subscription], owner=owner, partition=partition)
+        return topic_id
+
     def subscriptions(
         self,
         txn_id: TxnID,
@@ -115,12 +127,7 @@ class Joining:
         partition: int = 0,
     ) -> set[int]:
         """As :meth:`partitions`. A subscription takes part on every broker that holds partitions of
-        its topic.
-
-        Args:
-            partition: the highest partition that the call is about; it may have been added since
-                this process looked at the topic.
-        """
+        its topic; ``partition`` as in :meth:`subscription`."""
 
         def join(fresh: bool) -> set[int]:
             shares = sorted(

@@ -30,7 +30,7 @@ from engine.model.errors import (
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
 from engine.model.partition import Fetched, Marker, PartitionState
 from engine.model.read_position import ReadPosition
-from engine.model.topic import BufferKind
+from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Params, Row
 from engine.settings import EngineSettings
@@ -69,13 +69,17 @@ class LogReader:
         Raises:
             TopicNotFound, PartitionNotFound: there is no such partition.
         """
+        return self._located(partition, fresh=fresh)[1]
+
+    def _located(self, partition: PartitionName, *, fresh: bool = False) -> tuple[Topic, Location]:
+        """As :meth:`locate`, with the topic whose partition it is."""
         try:
             topic = self._topics.get(partition.topic, fresh=fresh)
-            return self._brokers.locate(topic, partition.number)
+            return topic, self._brokers.locate(topic, partition.number)
         except PartitionNotFound:
             # It may have been added since this process looked.
             topic = self._topics.get(partition.topic, fresh=True)
-            return self._brokers.locate(topic, partition.number)
+            return topic, self._brokers.locate(topic, partition.number)
 
     def buffer_of(self, partition: PartitionName) -> BufferKind:
         """How a partition keeps transactional messages until their outcome. Who has to know it of a

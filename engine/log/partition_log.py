@@ -14,7 +14,12 @@ from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
 from engine.log.looks import Look
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
-from engine.log.topics import MAX_PARTITIONS, Topics, once_more_when_made_anew
+from engine.log.topics import (
+    MAX_PARTITIONS,
+    Topics,
+    once_more_when_made_anew,
+    require_joined,
+)
 from engine.model import batch
 from engine.model.errors import PartitionNotFound, PartitionUnavailable, SequenceOutOfOrder
 from engine.model.message import MAX_OFFSET, NewMessage
@@ -71,6 +76,7 @@ class PartitionLogs(LogReader):
         txn_id: TxnID | None = None,
         producer_name: str | None = None,
         sequence_id: int | None = None,
+        joined: int | None = None,
     ) -> Appended:
         """Append one batch, exactly once per (TxnID, producer, sequence id), in one round trip.
 
@@ -80,15 +86,21 @@ class PartitionLogs(LogReader):
         This is the broker's side only: before an append in a transaction the coordinator has to be
         asked (:meth:`engine.Engine.produce`).
 
+        Args:
+            joined: the id of the topic whose partition takes part in the transaction.
+
         Raises:
+            TopicReplaced: another topic has the name by now; nothing was stored.
             InvalidRequest, PayloadTooLarge: the batch cannot be stored.
             InvalidTxnStatus: the transaction has ended in this partition; nothing was stored.
             SequenceOutOfOrder: below the producer's last one and no known duplicate.
             PartitionUnavailable: offline, recovering, or its broker cannot be reached.
         """
         stored = self.packed(partition, messages, producer_name, sequence_id, txn_id)
-        location = self.locate(partition)
-        sidecar = txn_id is not None and self.buffer_of(partition) is BufferKind.SIDECAR
+        topic, location = self._located(partition)
+        if joined is not None:
+            require_joined(topic, joined)
+        sidecar = txn_id is not None and topic.settings.buffer is BufferKind.SIDECAR
         append: Any = self._append_sidecar if sidecar else self._appender.append
         answer = append(location, stored)
         if answer.result == "recovering":

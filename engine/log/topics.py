@@ -55,6 +55,21 @@ _P = ParamSpec("_P")
 _N = TypeVar("_N", PartitionName, SubscriptionName)
 
 
+class TopicReplaced(PartitionNotFound):
+    """The topic was deleted during the call, and one of the same name was made."""
+
+
+def require_joined(topic: Topic, joined: int) -> None:
+    """Check, before anything is stored in a topic, that it is the one that a transaction has
+    joined.
+
+    Raises:
+        TopicReplaced: it is another of the same name.
+    """
+    if topic.topic_id != joined:
+        raise TopicReplaced(f"{topic.name} was deleted, and made anew.")
+
+
 class _KnowsTopics(Protocol):
     _topics: Topics
 
@@ -66,14 +81,16 @@ def once_more_when_made_anew(
     call: Callable[Concatenate[_S, _N, _P], _T],
 ) -> Callable[Concatenate[_S, _N, _P], _T]:
     """Decorate a call about a partition or a subscription: when that is not found because the
-    process remembered a topic that has since been deleted and made anew, the call is made once
-    more, with the new topic."""
+    process remembered a topic that has since been deleted and made anew, or because that happened
+    during the call, the call is made once more, with the new topic."""
 
     @wraps(call)
     def repeated(self: _S, name: _N, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         before = self._topics.remembered(name.topic)
         try:
             return call(self, name, *args, **kwargs)
+        except TopicReplaced:
+            pass
         except (PartitionNotFound, SubscriptionNotFound):
             # The call itself may have been the first to ask which topic has the name.
             remembered = {before, self._topics.remembered(name.topic)}

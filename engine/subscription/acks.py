@@ -6,6 +6,13 @@ claimed on all of them, the coordinator confirms the call, if the transaction is
 makes the tentative claims of confirmed calls final and gives the others back. So a crash, a refusal
 or a lost answer at any point leaves all of the call or none of it (docs/decisions/0022). The next
 call of the transaction turns claims of confirmed calls into ordinary ones.
+
+The coordinator is asked whether the transaction is OPEN when the subscription's records have been
+found, and messages are claimed of these records alone. The transaction's end comes later than that
+answer. So it finds each record, whose fence refuses the claim from then on, or the record is gone,
+and nobody claims anything of it. Of a record that was made in between, the end could have come
+before: its fence would know nothing of it. Whoever finds one in the place of a record that is gone
+makes the whole call once more, and the coordinator is asked again.
 """
 
 from __future__ import annotations
@@ -19,6 +26,7 @@ import msgspec
 import structlog
 
 from engine.log.once_more import once_more_when
+from engine.log.topics import require_joined
 from engine.model.cursor import claim_cumulative, claim_individual, held, unconfirmed
 from engine.model.dispatch import Dispatch
 from engine.model.errors import (
@@ -123,6 +131,7 @@ class Acknowledgements:
         *,
         ack_type: AckType = AckType.INDIVIDUAL,
         txn_id: TxnID | None = None,
+        join: Callable[[], int] | None = None,
     ) -> AckAnswer:
         """Acknowledge messages.
 
@@ -132,10 +141,14 @@ class Acknowledgements:
         without a change. CUMULATIVE is about one message and every undeleted one before it in its
         partition; it leaves alone what is on its way to the dead-letter topic and, without a
         transaction, what transactions hold.
-        This is the brokers' side only: the coordinator has to be asked before
-        (:meth:`engine.Engine.acknowledge`).
+
+        Args:
+            join: asks the transaction's coordinator, which must say OPEN and have the subscription;
+                answers the id of the topic of which it has it. Without it this is the brokers' side
+                only.
 
         Raises:
+            TopicReplaced: that topic is not the one in which the messages were looked for.
             InvalidRequest: none or too many ids; CUMULATIVE on a type that does not support it.
             ConsumerBusy: another consumer is the active one.
             MessageNotFound: an offset beyond what readers may see, or an id whose offset has
@@ -150,6 +163,8 @@ class Acknowledgements:
             )
         shares = self._shares.of(name.topic, message_ids)
         places = [self._cursors.place(share.database, share.topic, name) for share in shares]
+        if join is not None:
+            require_joined(shares[0].topic, join())
         if ack_type is AckType.CUMULATIVE and not places[0].has_one_consumer:
             self._cursors.refreshed(places[0])  # which may be gone by now, or another
             raise InvalidRequest(

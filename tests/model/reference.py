@@ -190,9 +190,10 @@ class Reference:
         """Answers the messages that were dropped because a transaction holds them."""
         if txn_id is not None:
             topic = self.topic(name.topic)
-            # A subscription that is not there takes part all the same, and counts as done later.
-            member = topic.subscriptions.get(name.name, name)
-            shares = [(member, broker) for broker in sorted({*topic.brokers})]
+            for number, _ in places:
+                self.partition(PartitionName(name.topic, number))
+            subscription = self.subscription(name)
+            shares = [(subscription, broker) for broker in sorted({*topic.brokers})]
             self.coordinators.join(txn_id, owner, subscriptions=shares)
         return self.acknowledge_late(name, places, txn_id, consumer=consumer, cumulative=cumulative)
 

@@ -23,6 +23,7 @@ from engine.buffer.recovery import recover
 from engine.model.errors import (
     CoordinatorUnavailable,
     InvalidTxnStatus,
+    MessageNotFound,
     SubscriptionNotFound,
     TopicInUse,
     TopicNotFound,
@@ -50,6 +51,7 @@ from tests.engine.support import (
     broker_sql,
     commit,
     coordinator_sql,
+    end,
     end_txns,
     fetched,
     finalize,
@@ -783,6 +785,144 @@ def test_who_joins_behind_a_deletion_does_not_join_what_is_gone(
         " UNION ALL SELECT topic_id FROM coordinator.txn_subscription",
     )
     assert joined == [(topic.topic_id,)] * anew
+
+
+@contextmanager
+def once_joined(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Engine], object]
+) -> Iterator[None]:
+    """Let another process do something as soon as this one's coordinator has let a transaction
+    join, before anything is stored."""
+    other = another(engine)
+    todo = iter([meanwhile])
+
+    def letting(join: Callable[..., int]) -> Callable[..., int]:
+        def joined(*args: Any, **options: Any) -> int:
+            found = join(*args, **options)
+            for call in todo:
+                call(other)
+            return found
+
+        return joined
+
+    try:
+        with monkeypatch.context() as patch:
+            for name in ("partition", "subscription"):
+                join = getattr(engine._joining, name)
+                patch.setattr(engine._joining, name, letting(join))
+            yield
+        assert next(todo, None) is None, "nobody has joined"
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("action", TxnAction)
+@pytest.mark.parametrize("known", ["remembered", "asked for meanwhile", "forgotten"])
+def test_an_append_takes_no_topic_that_was_made_anew_since_its_transaction_ended(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, action: TxnAction, known: str
+) -> None:
+    """No end would reach it, and no reader would get past it."""
+    make_topic(engine)
+    txn = open_txn(engine)
+    if known == "forgotten":
+        engine._topics._known.clear()
+
+    def made_anew(other: Engine) -> None:
+        end(other, txn, action)
+        other.topics.delete(TOPIC)
+        make_topic(other)
+        if known != "remembered":
+            engine.topics.get(TOPIC, fresh=True)
+
+    with once_joined(engine, monkeypatch, made_anew), pytest.raises(InvalidTxnStatus):
+        engine.produce(P0, batch("a"), txn_id=txn)
+    assert engine.log.ongoing(P0) == ()
+    engine.produce(P0, batch("later"))
+    assert fetched(engine) == ["later"]
+
+
+def test_an_append_to_a_topic_that_was_made_anew_belongs_to_its_transaction(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+
+    def made_anew(other: Engine) -> None:
+        other.topics.delete(TOPIC, force=True)
+        make_topic(other)
+        engine.topics.get(TOPIC, fresh=True)
+
+    with once_joined(engine, monkeypatch, made_anew):
+        engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    assert fetched(engine) == ["a"]
+
+
+@pytest.mark.parametrize("action", TxnAction)
+@pytest.mark.parametrize("what", ["subscription", "topic"])
+def test_an_ack_takes_nothing_of_what_was_made_anew_since_its_transaction_ended(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, action: TxnAction, what: str
+) -> None:
+    """No end would reach what it takes: it would be held for ever."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+
+    def made_anew(other: Engine) -> None:
+        end(other, txn, action)
+        if what == "subscription":
+            other.subscriptions.delete(SUBSCRIPTION)
+        else:
+            other.topics.delete(TOPIC)
+            make_topic(other)
+            engine.topics.get(TOPIC, fresh=True)
+        subscribe(other)
+        if what == "topic":
+            other.produce(P0, batch("a"))
+
+    with once_joined(engine, monkeypatch, made_anew), pytest.raises(InvalidTxnStatus):
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    assert received(engine, "c1") == ["a"]
+
+
+def test_an_ack_of_what_was_made_anew_belongs_to_its_transaction(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+
+    def made_anew(other: Engine) -> None:
+        other.topics.delete(TOPIC, force=True)
+        make_topic(other)
+        subscribe(other)
+        other.produce(P0, batch("a"))
+        engine.topics.get(TOPIC, fresh=True)
+
+    with once_joined(engine, monkeypatch, made_anew), pytest.raises(MessageNotFound):
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    commit(engine, txn)
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert (cursor.mark_delete_offset, cursor.pending_acks) == (0, ())
+
+
+def test_an_ack_of_a_subscription_that_does_not_exist_joins_nothing(engine: Engine) -> None:
+    """One that is made while the call goes on, after its transaction has ended, would take it."""
+    make_topic(engine)
+    name = SubscriptionName(TOPIC, "another")
+    subscribe(engine, name)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(name, "c1")
+    txn = open_txn(engine)
+    with pytest.raises(SubscriptionNotFound):
+        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    assert engine.coordinator.get(txn).subscriptions == ()
 
 
 def beside(

@@ -426,13 +426,14 @@ def test_a_process_that_knew_the_old_topic_lets_its_transaction_join_the_new_one
         engine.produce(P0, batch("new"))
         [message] = engine.receive(SUBSCRIPTION, "c1")
         if noticed == "by another call before it":
-            claim = other._acks.acknowledge
+            join = other._joining.subscription
 
             def overtaken(*args: Any, **options: Any) -> object:
+                found = join(*args, **options)
                 other.topics.get(TOPIC, fresh=True)
-                return claim(*args, **options)
+                return found
 
-            monkeypatch.setattr(other._acks, "acknowledge", overtaken)
+            monkeypatch.setattr(other._joining, "subscription", overtaken)
         other.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn_id)
     finally:
         other.close()
