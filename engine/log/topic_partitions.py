@@ -24,7 +24,8 @@ _AT_ONCE_SECONDS = 0.1
 
 def spread(partitions: int, name: TopicName, brokers: Sequence[str]) -> tuple[str, ...]:
     """The broker of each partition: round robin, from a broker that the topic's name chooses. A
-    system topic begins with the first broker, so that it has one partition on each."""
+    system topic begins with the first broker, so that it has one partition on each; it grows by
+    those that it lacks (engine.log.topics)."""
     start = 0 if name.is_system else sum(str(name).encode()) % len(brokers)
     return tuple(brokers[(start + number) % len(brokers)] for number in range(partitions))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
@@ -359,9 +359,13 @@ class Topics:
                 f"{message} Only retention may change, and partitions grow.", differences=data
             )
         topic = self._keep(topic, settings)
-        if wanted <= has:
+        names = self._brokers.names
+        added: Iterable[str] = spread(wanted, topic.name, names)[has:]
+        if topic.name.is_system:  # one on each broker, wherever new ones are configured
+            added = [name for name in names if name not in topic.brokers]
+        brokers = [*topic.brokers, *added]
+        if len(brokers) == has:
             return topic
-        brokers = [*topic.brokers, *spread(wanted, topic.name, self._brokers.names)[has:]]
         with self._catalog.session() as session:
             row = session.one(
                 "grow_topic",

@@ -99,6 +99,13 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         """How often a message has been given back."""
         return next((times for times, ranges in self.counts.items() if offset in ranges), 0)
 
+    def there(self, now_ms: int, lease_ms: int) -> dict[str, int]:
+        """The consumers that are present (KEY_SHARED), each with the end of its lease. A lease that
+        ends later than two of them from now is of before the clock has gone back, and over, as an
+        active consumer's is (functions/broker/has_lapsed.sql)."""
+        until = now_ms + 2 * lease_ms
+        return {who: end for who, end in self.present.items() if now_ms < end <= until}
+
     def deliver(
         self, offsets: Ranges, consumer: str, *, now_ms: int, ack_timeout_ms: int
     ) -> Dispatch:
@@ -106,15 +113,18 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         if not offsets:
             return self
         earliest = now_ms + ack_timeout_ms
+        latest = earliest + max(1, ack_timeout_ms // _BUCKETS)
         kept: list[Delivery] = []
         joined: Delivery | None = None
         for delivery in self.deliveries:
-            if joined is None and delivery.consumer == consumer and delivery.deadline_ms > earliest:
+            # A later one is of before the clock has gone back.
+            fits = delivery.consumer == consumer and earliest < delivery.deadline_ms <= latest
+            if joined is None and fits:
                 joined = Delivery(consumer, delivery.deadline_ms, delivery.ranges | offsets)
             else:
                 kept.append(delivery)
         if joined is None:
-            joined = Delivery(consumer, earliest + max(1, ack_timeout_ms // _BUCKETS), offsets)
+            joined = Delivery(consumer, latest, offsets)
         return msgspec.structs.replace(
             self, deliveries=(*kept, joined), redeliver=self.redeliver - offsets
         )

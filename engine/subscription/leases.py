@@ -155,11 +155,11 @@ class Leases:
         """Note a consumer as present, at most three times in a lease, so that not every call has
         something to store."""
         lease = place.record.consumer_lease_ms
-        until, now = state.now_ms + lease, state.now_ms
-        before = state.dispatch.present
-        if before.get(consumer, 0) > until - lease // 3:
+        until = state.now_ms + lease
+        there = state.dispatch.there(state.now_ms, lease)
+        if there.get(consumer, 0) > until - lease // 3:
             return state
-        present = {who: end for who, end in before.items() if end > now} | {consumer: until}
+        present = there | {consumer: until}
         return state.changed(dispatch=msgspec.structs.replace(state.dispatch, present=present))
 
 

@@ -127,6 +127,25 @@ def test_settings_that_cannot_be_are_refused(engine: Engine, settings: TopicSett
         engine.topics.get(TOPIC)
 
 
+@pytest.mark.parametrize("known", ["broker-1", "broker-2"])
+def test_a_broker_has_a_partition_for_snapshots_also_when_others_were_there_before_it(
+    engine: Engine, known: str
+) -> None:
+    """Wherever it is configured among them. Without one no snapshot is taken of its partitions, and
+    a recovery reads their whole log."""
+    small = Engine(engine._urls["coordinator"], {known: engine._urls[known]}, engine.settings)
+    try:
+        small.topics.create(TopicName("public", "default", "another"), TopicSettings())
+    finally:
+        small.close()
+    make_topic(engine, partitions=2)
+    [new] = {"broker-1", "broker-2"} - {known}
+    assert engine.topics.get(TOPIC.snapshot_topic()).brokers == (known, new)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a"), txn_id=open_txn(engine))
+        assert engine.log.status(partition).snapshot is not None
+
+
 def test_system_topics_are_the_engines_own(engine: Engine) -> None:
     make_topic(engine)
     with pytest.raises(InvalidRequest):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine
+from engine.model import dispatch
 from engine.model.errors import ConsumerBusy, SubscriptionNotFound
 from engine.model.key_shared import LOOKAHEAD, SLOTS, assignment
 from engine.model.message import NewMessage, StoredMessage
@@ -50,12 +52,23 @@ def lease_runs_out(engine: Engine) -> None:
 
 
 def clock_goes_back(engine: Engine) -> None:
-    """An hour, as the rows of subscriptions see it."""
+    """An hour, as the rows of subscriptions and of dispatch states see it."""
     for database in engine._brokers:
         sql(
             database,
             "UPDATE broker.subscription SET consumer_until = consumer_until + interval '1 hour'",
         )
+        for row in sql(database, "SELECT * FROM broker.dispatch"):
+            state = dispatch.decode(row.state, -1)
+            present = {who: until + 3_600_000 for who, until in state.present.items()}
+            sql(
+                database,
+                "UPDATE broker.dispatch SET state = %s"
+                " WHERE subscription_id = %s AND partition_id = %s",
+                dispatch.encode(msgspec.structs.replace(state, present=present)),
+                row.subscription_id,
+                row.partition_id,
+            )
 
 
 def ack(engine: Engine, consumer: str, *messages: StoredMessage, **options: object) -> None:
@@ -75,6 +88,18 @@ def test_a_lease_from_before_the_clock_has_gone_back_keeps_nobody_out(engine: En
     assert received(engine, "c2") == []
     clock_goes_back(engine)
     assert received(engine, "c2") == ["a"]
+
+
+def test_keys_do_not_wait_for_who_was_there_before_the_clock_has_gone_back(
+    engine: Engine,
+) -> None:
+    setup(engine, KEY_SHARED)
+    engine.produce(P0, keyed("a"))
+    ack(engine, "c1", *engine.receive(SUBSCRIPTION, "c1"))
+    messages = [f"{key}2" for key in "abcdefghij"]
+    engine.produce(P0, keyed(*messages))
+    clock_goes_back(engine)
+    assert received(engine, "c2") == messages
 
 
 def test_an_exclusive_subscription_refuses_a_second_consumer(engine: Engine) -> None:
