@@ -232,8 +232,15 @@ class DeadLetters:
 
     def _batch(self, target: PartitionName, row: Row, message: StoredMessage) -> Batch:
         source = f"{row.topic}:{row.number}"
-        # With the subscription's id: a later one of the same name begins its sequence ids anew.
-        producer = f"dead-letters/{source}/{row.name}/{row.subscription_id}"
+        # With the subscription's id: a later one of the same name begins its sequence ids anew. The
+        # id is its broker's, and which broker that is, is told by the topic's: a partition stays
+        # where it is. A subscription of before broker migration 0020 keeps its name without the
+        # topic's id, so that a move that the update interrupts is repeated under the name under
+        # which it began.
+        serial = f"{row.subscription_id}"
+        if row.letters_by_topic:
+            serial = f"{row.topic_id}.{serial}"
+        producer = f"dead-letters/{source}/{row.name}/{serial}"
         if row.cause is not None:
             producer = f"{producer}/{row.sequence_id}"
         origin = {

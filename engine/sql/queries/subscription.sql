@@ -259,7 +259,7 @@ SELECT s.subscription_id, w.partition_id, s.topic, s.name
 FROM waiting w JOIN broker.subscription s ON s.subscription_id = w.waiting_of
 
 -- dead_letters_of --
-SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
+SELECT b.*, s.topic_id, s.topic, s.name, s.dead_letter_topic, s.letters_by_topic, p.number, p.buffer
 FROM broker.dead_letter b
 JOIN broker.subscription s USING (subscription_id)
 JOIN broker.partition p USING (partition_id)
@@ -274,7 +274,7 @@ AND sequence_id = ANY (%(sequence_ids)s::bigint[])
 
 -- parked_dead_letters --
 -- Parked dead letters that are to be tried again.
-SELECT b.*, s.topic, s.name, s.dead_letter_topic, p.number, p.buffer
+SELECT b.*, s.topic_id, s.topic, s.name, s.dead_letter_topic, s.letters_by_topic, p.number, p.buffer
 FROM broker.dead_letter b
 JOIN broker.subscription s USING (subscription_id)
 JOIN broker.partition p USING (partition_id)

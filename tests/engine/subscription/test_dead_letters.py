@@ -33,10 +33,12 @@ from tests.engine.support import (
     batch,
     broker_sql,
     commit,
+    fetched,
     lose_derived_state,
     make_topic,
     open_txn,
     received,
+    sql,
     subscribe,
     unreachable,
 )
@@ -534,6 +536,52 @@ def test_a_subscription_of_the_same_name_that_comes_later_begins_anew(engine: En
     give_back(engine, "a")
     received(engine)
     assert [letter.payload for letter in letters(engine)] == [b"a", b"a"]
+
+
+def test_letters_of_a_topic_that_was_made_anew_on_another_broker_are_new_ones(
+    engine: Engine,
+) -> None:
+    """Subscriptions are numbered by each broker for itself."""
+    first = Engine(
+        engine._urls["coordinator"], {"broker-1": engine._urls["broker-1"]}, engine.settings
+    )
+    try:
+        first.topics.create(DEAD, TopicSettings())
+        for process, payload in ((first, "old"), (engine, "new")):
+            make_topic(process)
+            subscribe(process, max_redeliveries=0, dead_letter_topic=DEAD)
+            process.produce(P0, batch(payload))
+            give_back(process, payload)
+            assert received(process) == []
+            if process is first:
+                assert first.topics.get(TOPIC).brokers == ("broker-1",)
+                first.topics.delete(TOPIC)
+        assert engine.topics.get(TOPIC).brokers == ("broker-2",)
+        ids = [
+            sql(database, "SELECT last_value FROM broker.subscription_subscription_id_seq")
+            for database in engine._brokers
+        ]
+        assert ids == [[(1,)], [(1,)]]
+    finally:
+        first.close()
+    assert fetched(engine, PartitionName(DEAD, 0)) == ["old", "new"]
+
+
+def test_a_move_that_an_update_interrupted_is_repeated_under_the_name_of_before(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Letters of subscriptions of before the topic's id came into the name (migration 0020)."""
+    ready(engine, "a", redeliveries=0)
+    broker_sql(engine, "UPDATE broker.subscription SET letters_by_topic = false")
+    give_back(engine, "a")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._dead_letters, "_settle", lambda *_: None)
+        engine.receive(SUBSCRIPTION, "c")
+    [letter] = letters(engine)
+    [record] = broker_sql(engine, "SELECT subscription_id FROM broker.subscription")
+    assert letter.producer_name == f"dead-letters/{TOPIC}:0/monitor/{record.subscription_id}"
+    assert engine.move_dead_letters() == 1
+    assert letters(engine) == [letter]
 
 
 @pytest.mark.parametrize(
