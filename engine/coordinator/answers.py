@@ -6,16 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import structlog
-
 from engine.coordinator.statements import RECORD_ENDS, RecordedRow
 from engine.log.rows import txn_of
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Row, Session
-
-logger = structlog.get_logger(__name__)
 
 #: The error of a participant that has been deleted.
 GONE = "deleted; counts as done"
@@ -33,12 +29,6 @@ class Answer:
     @classmethod
     def of(cls, row: Row, command: EndCommand, result: EndResult) -> Self:
         """The answer with the result of a command."""
-        if result.error == "opposite":
-            logger.error(
-                "a participant has carried out the opposite end",
-                txn_id=str(result.txn_id),
-                topic=row.topic,
-            )
         done = "committed" if command.action is TxnAction.COMMIT else "aborted"
         return cls(row, done if result.error in (None, GONE) else None, result)
 
@@ -70,6 +60,16 @@ class Answers:
             "partition": sum(answer.state is None for answer in self.partitions),
             "subscription": sum(answer.state is None for answer in self.subscriptions),
         }
+
+    def torn(self, session: Session) -> list[Row]:
+        """The participants that have carried out the opposite end, once the answers are recorded.
+        None that has been deleted by force since it was read: the subscription of its name that
+        refuses its end then is another (docs/decisions/0054)."""
+        every = (*self.partitions, *self.subscriptions)
+        suspects = {answer.result.txn_id for answer in every if answer.result.error == "opposite"}
+        if not suspects:
+            return []
+        return session.all("torn_participants", **id_lists(sorted(suspects)))
 
     def record(self, session: Session, concluded: Iterable[TxnID]) -> list[RecordedRow]:
         """Record the answers; a participant that is recorded as done stays so.

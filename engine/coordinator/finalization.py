@@ -209,13 +209,20 @@ class Finalizer:
         answers how many."""
         together = Answers.together(answers)
 
-        def work(session: Session) -> list[TxnID]:
+        def work(session: Session) -> tuple[list[TxnID], list[Row]]:
             rows = together.record(session, concluded)
             tally = figures.of_ends(rows, orders.decided_at, together.waiting())
             figures.add(session, tally, shard=min(orders.low_water_marks))
-            return [row.txn_id for row in rows if row.kind == "transaction"]
+            ended = [row.txn_id for row in rows if row.kind == "transaction"]
+            return ended, together.torn(session)
 
-        ended = self._database.retrying(work)
+        ended, torn = self._database.retrying(work)
+        for row in torn:
+            logger.error(
+                "a participant has carried out the opposite end",
+                txn_id=str(txn_of(row)),
+                topic=row.topic,
+            )
         if ended:
             orders.traces.conclude(ended)
             told = [str(txn_id) for txn_id in ended[:_TOLD]]

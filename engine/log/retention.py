@@ -150,8 +150,13 @@ def _expire(database: Database, segment: Row) -> int:
 
 
 def _advance_cursors(session: Session) -> None:
-    session.all("lock_cursors_behind")
-    session.run("advance_cursors", limit=STEP)
+    locked = session.all("lock_cursors_behind")
+    session.run(
+        "advance_cursors",
+        subscription_ids=[cursor.subscription_id for cursor in locked],
+        partition_ids=[cursor.partition_id for cursor in locked],
+        limit=STEP,
+    )
 
 
 def _compact(database: Database, stint: Stint, partition: Row) -> int:

@@ -65,3 +65,16 @@ FROM coordinator.record_ends(
     %(ack_states)s, %(acked_messages)s, %(ack_errors)s,
     %(concluded_tc_ids)s, %(concluded_sequences)s
 )
+
+-- torn_participants --
+-- Participants of some transactions that have to be ended and have carried out the opposite end, as
+-- record_ends has just recorded it.
+SELECT p.tc_id, p.sequence, p.topic FROM coordinator.txn_partition p
+JOIN unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+    USING (tc_id, sequence)
+WHERE p.state = 'pending' AND p.last_error = 'opposite'
+UNION ALL
+SELECT p.tc_id, p.sequence, p.topic FROM coordinator.txn_subscription p
+JOIN unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+    USING (tc_id, sequence)
+WHERE p.state = 'pending' AND p.last_error = 'opposite'

@@ -110,7 +110,8 @@ FROM moved WHERE l.partition_id = moved.partition_id
 -- lock_cursors_behind --
 -- Locks cursors that lie below their log's start, so that nobody acknowledges by them until they are
 -- moved. In the order in which ends lock them (engine/coordinator/broker_ends.py).
-SELECT FROM broker.cursor c JOIN broker.partition p USING (partition_id)
+SELECT c.subscription_id, c.partition_id
+FROM broker.cursor c JOIN broker.partition p USING (partition_id)
 JOIN broker.subscription s USING (subscription_id)
 WHERE c.mark_delete < p.log_start_offset - 1
 ORDER BY s.topic_id, s.name COLLATE "C", c.partition_id FOR UPDATE OF c
@@ -118,16 +119,21 @@ ORDER BY s.topic_id, s.name COLLATE "C", c.partition_id FOR UPDATE OF c
 -- advance_cursors --
 -- For cursors that the log's start has passed, as in a compacted log: everything below it counts as
 -- acknowledged. What a transaction holds there waits for its end: it cannot be deleted and pending.
+-- Of those that lock_cursors_behind has locked before: of another, which has fallen behind since,
+-- somebody may be claiming something that is not seen here, and waiting for it would not show it.
 WITH behind AS (
     SELECT c.subscription_id, c.partition_id, p.log_start_offset AS start,
         c.acked * int8multirange(int8range(p.log_start_offset, NULL)) AS acked
-    FROM broker.cursor c JOIN broker.partition p USING (partition_id)
+    FROM unnest(%(subscription_ids)s::bigint[], %(partition_ids)s::bigint[])
+        AS l (subscription_id, partition_id)
+    JOIN broker.cursor c USING (subscription_id, partition_id)
+    JOIN broker.partition p USING (partition_id)
     WHERE c.mark_delete < p.log_start_offset - 1
     AND NOT EXISTS (
         SELECT FROM broker.pending_ack a WHERE a.subscription_id = c.subscription_id
         AND a.partition_id = c.partition_id AND lower(a.ranges) < p.log_start_offset
     )
-    LIMIT %(limit)s FOR UPDATE OF c
+    LIMIT %(limit)s
 ), moved AS (
     SELECT b.*, CASE WHEN lower(b.acked) = b.start
         THEN (SELECT r FROM unnest(b.acked) AS r ORDER BY r LIMIT 1) END AS run

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import pytest
+import structlog
 
 from engine import Engine
 from engine.buffer.recovery import recover
@@ -1231,6 +1232,70 @@ def test_a_forced_deletion_that_meets_an_end_in_a_deadlock_is_done_once_more(
         end.execute(row_of, [joined[0].sequence])
     assert sorted({part.txn_id for part in deletion.result()}) == joined
     assert deadlocks
+
+
+def test_a_cursor_that_falls_behind_while_retention_moves_others_waits_for_who_claims(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim locks the cursor and leaves it as it is: whoever waits for the lock sees nothing of
+    the claim, and would delete what a transaction holds."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b"))
+    ask = Session.all
+
+    def claimed_beside(session: Session, name: str, /, **params: object) -> Any:
+        found = ask(session, name, **params)
+        if name == "lock_cursors_behind":
+            sql(
+                broker(engine),
+                "UPDATE broker.partition SET log_start_offset = 1 WHERE topic = %s",
+                str(TOPIC),
+            )
+            claim.execute("SELECT FROM broker.cursor FOR UPDATE")
+            claim.execute(
+                "INSERT INTO broker.pending_ack"
+                " SELECT subscription_id, partition_id, 0, 7, 'INDIVIDUAL', '{[0,1)}'"
+                " FROM broker.cursor"
+            )
+        return found
+
+    with (
+        psycopg.connect(str(broker(engine)._pool.conninfo)) as claim,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(Session, "all", claimed_beside)
+        Background(broker(engine), engine.apply_retention).result()
+    engine.apply_retention()
+    assert broker_sql(engine, "SELECT mark_delete FROM broker.cursor") == [(-1,)]
+    broker_sql(engine, "DELETE FROM broker.pending_ack")
+    engine.apply_retention()
+    assert broker_sql(engine, "SELECT mark_delete FROM broker.cursor") == [(0,)]
+
+
+def test_a_finalizer_that_meets_a_subscription_made_anew_by_force_raises_no_alarm(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its part is aborted, and the new one refuses what it would commit; it is not torn."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+    tell = engine.finalizer._ends.end
+
+    def made_anew(*args: Any) -> Any:
+        engine.subscriptions.delete(SUBSCRIPTION, force=True)
+        subscribe(engine)
+        return tell(*args)
+
+    monkeypatch.setattr(engine.finalizer._ends, "end", made_anew)
+    with structlog.testing.capture_logs() as logs:
+        finalize(engine)
+    assert [log["event"] for log in logs if log["log_level"] == "error"] == []
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
 
 
 def test_a_catalog_that_is_lost_while_a_subscription_is_deleted_is_told_as_such(
