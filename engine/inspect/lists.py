@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from engine.inspect import snapshots, subscriptions, topics
 from engine.inspect.reading import Reading
 from engine.inspect.snapshots import KeptSnapshot, MeasuredRecovery, SnapshotDistance
-from engine.inspect.subscriptions import CursorSummary, SubscriptionSummary, SubscriptionView
+from engine.inspect.subscriptions import (
+    LONG_MS,
+    CursorSummary,
+    SubscriptionSummary,
+    SubscriptionView,
+)
 from engine.inspect.topics import ListedPartition, Readers, TopicSummary
 from engine.log.topics import Topics
 from engine.model.page import Page
@@ -41,14 +46,25 @@ class Lists:
         return topics.readers(self._reading, topic, numbers)
 
     def subscriptions(
-        self, *, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        part: str = "",
+        long_ms: int = LONG_MS,
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> tuple[Page[SubscriptionSummary], dict[str, str]]:
         """Subscriptions of all topics, by name, and the brokers that do not answer.
+
+        Args:
+            part: a text, in lower case, that their names or their topics' have in them.
+            long_ms: after how long a transaction has held readers back for long.
 
         Raises:
             InvalidRequest: the cursor is not one that this list has given.
         """
-        return subscriptions.summaries(self._reading, limit=limit, cursor=cursor)
+        return subscriptions.summaries(
+            self._reading, part=part, long_ms=long_ms, limit=limit, cursor=cursor
+        )
 
     def cursors(
         self, partition: PartitionName, *, limit: int = 50, after: str = ""

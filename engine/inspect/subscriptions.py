@@ -19,6 +19,57 @@ from engine.postgres.database import Row
 from engine.subscription.records import settings_of
 from engine.subscription.state import pending_ack
 
+#: A transaction that has held readers back for longer than this has done so for long.
+LONG_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Whether a subscription gets on, counted over partitions in which it has read.
+
+    Attributes:
+        partitions: in how many it has read. What follows is of these.
+        offline: how many are offline; these are nothing else.
+        recovering: how many are being rebuilt.
+        held_ms: how long a transaction has held one back, the longest such time; None when none is
+            held back.
+        held: how many have been held back for long.
+        starved: in how many of these everything readable is acknowledged.
+        going: how many of the others have something for it, readable or not.
+        remaining: offsets that can be read and are not acknowledged.
+    """
+
+    partitions: int
+    offline: int
+    recovering: int
+    held_ms: int | None
+    held: int
+    starved: int
+    going: int
+    remaining: int
+
+    @classmethod
+    def of(cls, cursors: Iterable[CursorState], *, long_ms: int) -> Progress:
+        """Sum up what is known of single partitions, as the list's statement does."""
+        cursors = list(cursors)
+        online = [each for each in cursors if each.online]
+        held = [each for each in online if each.held_ms is not None and each.held_ms > long_ms]
+        starved = [each for each in held if not each.unacknowledged]
+        return cls(
+            partitions=len(cursors),
+            offline=len(cursors) - len(online),
+            recovering=sum(each.stable_position is None for each in online),
+            held_ms=max(
+                (each.held_ms for each in online if each.held_ms is not None), default=None
+            ),
+            held=len(held),
+            starved=len(starved),
+            going=sum(
+                each not in starved and bool(each.unacknowledged or each.blocked) for each in online
+            ),
+            remaining=sum(each.unacknowledged for each in online),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSummary:
@@ -30,10 +81,6 @@ class SubscriptionSummary:
         blocked: offsets above the stable and the mark-delete position.
         delivering: partitions with something in flight.
         overdue: whether something in flight has passed its acknowledgement timeout.
-        offline: partitions that are offline.
-        held_ms: how long a transaction has held back a partition, the longest such time; None when
-            none is held back.
-        starved_ms: the same, only for partitions in which everything readable is acknowledged.
         holders: transactions with pending acknowledgements, of ``held`` messages together.
         dead_letters: messages on their way to the dead-letter topic; ``parked`` of them are parked.
     """
@@ -43,9 +90,7 @@ class SubscriptionSummary:
     blocked: int
     delivering: int
     overdue: bool
-    offline: int
-    held_ms: int | None
-    starved_ms: int | None
+    progress: Progress
     holders: tuple[TxnID, ...]
     held: int
     dead_letters: int
@@ -76,6 +121,13 @@ class CursorState:
     unacknowledged: int
     online: bool
     held_ms: int | None
+
+    @property
+    def blocked(self) -> int:
+        """Offsets above the stable and the mark-delete position."""
+        if self.stable_position is None or self.last_offset is None:
+            return 0
+        return max(0, self.last_offset - max(self.stable_position, self.mark_delete_offset))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +161,14 @@ class CursorSummary:
 
 
 def summaries(
-    reading: Reading, *, limit: int, cursor: str | None
+    reading: Reading, *, part: str, long_ms: int, limit: int, cursor: str | None
 ) -> tuple[Page[SubscriptionSummary], dict[str, str]]:
     """Subscriptions of all topics, by name, and what is wrong with brokers that do not answer. Each
     broker is asked once.
+
+    Args:
+        part: a text, in lower case, that their names or their topics' have in them.
+        long_ms: after how long a transaction has held readers back for long.
 
     Raises:
         InvalidRequest: no item is asked for, or the cursor is not one of this list.
@@ -122,7 +178,12 @@ def summaries(
     if not (isinstance(topic, str) and isinstance(name, str)):
         raise foreign_cursor()
     answers, unavailable = reading.on_each(
-        "subscription_summaries", topic=topic, name=name, limit=limit + 1
+        "subscription_summaries",
+        topic=topic,
+        name=name,
+        part=part,
+        long_ms=long_ms,
+        limit=limit + 1,
     )
     found: dict[tuple[str, str], list[Row]] = {}
     for rows in answers.values():
@@ -209,7 +270,7 @@ def cursors(
 def _unacknowledged(row: Row) -> int:
     lowest: int = max(row.mark_delete, row.log_start_offset - 1)
     stable: int = lowest if row.stable_position is None else row.stable_position
-    return max(0, stable - lowest) - len(row.acked)
+    return max(0, stable - lowest - len(row.acked))
 
 
 def _summary(rows: Iterable[Row]) -> SubscriptionSummary:
@@ -220,10 +281,15 @@ def _summary(rows: Iterable[Row]) -> SubscriptionSummary:
         blocked=sum(row.blocked for row in rows),
         delivering=sum(row.delivering for row in rows),
         overdue=any(row.overdue for row in rows),
-        offline=sum(row.offline for row in rows),
-        held_ms=max((row.held_ms for row in rows if row.held_ms is not None), default=None),
-        starved_ms=max(
-            (row.starved_ms for row in rows if row.starved_ms is not None), default=None
+        progress=Progress(
+            partitions=sum(row.partitions for row in rows),
+            offline=sum(row.offline for row in rows),
+            recovering=sum(row.recovering for row in rows),
+            held_ms=max((row.held_ms for row in rows if row.held_ms is not None), default=None),
+            held=sum(row.held_partitions for row in rows),
+            starved=sum(row.starved for row in rows),
+            going=sum(row.going for row in rows),
+            remaining=sum(row.remaining for row in rows),
         ),
         holders=tuple(sorted({TxnID.parse(text) for row in rows for text in row.holders})),
         held=sum(row.held for row in rows),

@@ -7,21 +7,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engine.inspect.subscriptions import CursorState, SubscriptionSummary
+from engine.inspect.subscriptions import CursorState, Progress
 from engine.inspect.topics import Readers
 from engine.model.partition import OngoingTxn, PartitionState, PartitionStatus
 from engine.model.ranges import Ranges
-from engine.model.subscription import Subscription, SubscriptionSettings
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from txnconsole.console.readers import (
+    PATIENCE_MS,
     Reach,
     Verdict,
     is_held_long,
     of_cursor,
     of_partition,
     of_subscription,
-    worst,
 )
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -93,8 +92,16 @@ def test_a_partition_that_is_not_served_stops_them_whatever_holds_it() -> None:
 def test_a_subscription_has_stopped_in_a_partition_once_nothing_is_left(
     held_ms: int | None, left: int, reach: Reach
 ) -> None:
-    cursor = CursorState(
-        partition=0,
+    state = cursor(0, left, held_ms=held_ms, blocked=5)
+    assert of_cursor(state).reach is reach
+    assert of_cursor(replace(state, online=False)).reach is Reach.STOPPED
+    assert of_cursor(replace(state, stable_position=None)).reach is Reach.AT_RISK
+
+
+def cursor(number: int, left: int, *, held_ms: int | None = None, blocked: int = 0) -> CursorState:
+    """A partition with offsets that are left to acknowledge, and some above the stable position."""
+    return CursorState(
+        partition=number,
         mark_delete_offset=4 - left,
         acked=Ranges(),
         delivered={},
@@ -102,55 +109,89 @@ def test_a_subscription_has_stopped_in_a_partition_once_nothing_is_left(
         dead=Ranges(),
         log_start_offset=0,
         stable_position=4,
-        last_offset=9,
+        last_offset=4 + blocked,
         unacknowledged=left,
         online=True,
         held_ms=held_ms,
     )
-    assert of_cursor(cursor).reach is reach
-    assert of_cursor(replace(cursor, online=False)).reach is Reach.STOPPED
-    assert of_cursor(replace(cursor, stable_position=None)).reach is Reach.AT_RISK
+
+
+FULL, EMPTY = cursor(1, 30), cursor(1, 0)
+WAITING = cursor(1, 0, held_ms=SHORT, blocked=3)
+STOPPED, RISKY = cursor(0, 0, held_ms=LONG, blocked=3), cursor(0, 7, held_ms=LONG, blocked=3)
+OFFLINE = replace(cursor(0, 9), online=False)
+RECOVERING = replace(EMPTY, stable_position=None)
+SINCE = "Held back for 1 min 01 s"
 
 
 @pytest.mark.parametrize(
-    ("held_ms", "starved_ms", "offline", "reach"),
+    ("cursors", "reach", "told"),
     [
-        (None, None, 0, Reach.GO_ON),
-        (SHORT, SHORT, 0, Reach.WAITING),
-        (LONG, SHORT, 0, Reach.AT_RISK),
-        (LONG, LONG, 0, Reach.STOPPED),
-        (None, None, 2, Reach.STOPPED),
+        ([], Reach.GO_ON, "It has read nowhere yet."),
+        ([EMPTY], Reach.GO_ON, "Nothing holds readers back."),
+        ([WAITING, FULL], Reach.WAITING, "Held back for 1 min 00 s, which is not long."),
+        ([RISKY], Reach.AT_RISK, f"{SINCE}; 7 offsets left before that."),
+        (
+            [RISKY, EMPTY],
+            Reach.AT_RISK,
+            f"{SINCE} in 1 of 2 partitions; 7 offsets left before that.",
+        ),
+        ([STOPPED], Reach.STOPPED, f"{SINCE}, and nothing is left before that."),
+        (
+            [STOPPED, FULL],
+            Reach.AT_RISK,
+            f"{SINCE}; stopped in 1 of 2 partitions, 30 offsets left in the others.",
+        ),
+        (
+            [STOPPED, WAITING],
+            Reach.AT_RISK,
+            f"{SINCE}; stopped in 1 of 2 partitions, the others wait.",
+        ),
+        (
+            [STOPPED, RECOVERING],
+            Reach.AT_RISK,
+            f"{SINCE}; stopped in 1 of 2 partitions, the others wait.",
+        ),
+        (
+            [STOPPED, EMPTY],
+            Reach.STOPPED,
+            f"{SINCE}; stopped in 1 of 2 partitions, nothing left in the others.",
+        ),
+        ([STOPPED, STOPPED], Reach.STOPPED, f"{SINCE}; stopped in 2 of 2 partitions."),
+        ([OFFLINE], Reach.STOPPED, "Offline."),
+        (
+            [OFFLINE, FULL],
+            Reach.AT_RISK,
+            "Offline; stopped in 1 of 2 partitions, 30 offsets left in the others.",
+        ),
+        ([OFFLINE, STOPPED], Reach.STOPPED, f"{SINCE} and offline; stopped in 2 of 2 partitions."),
+        (
+            [RECOVERING, FULL],
+            Reach.AT_RISK,
+            "Recovering in 1 of 2 partitions; readers wait for that.",
+        ),
     ],
 )
-def test_a_subscription_is_as_its_worst_partition(
-    held_ms: int | None, starved_ms: int | None, offline: int, reach: Reach
+def test_a_subscription_has_stopped_when_nothing_can_come_from_any_partition(
+    cursors: list[CursorState], reach: Reach, told: str
 ) -> None:
-    summary = SubscriptionSummary(
-        subscription=Subscription(
-            name=SubscriptionName(TOPIC, "billing"), settings=SubscriptionSettings()
-        ),
-        unacknowledged=3,
-        blocked=2,
-        delivering=0,
-        overdue=False,
-        offline=offline,
-        held_ms=held_ms,
-        starved_ms=starved_ms,
-        holders=(),
-        held=0,
-        dead_letters=0,
-        parked=0,
+    progress = Progress.of(cursors, long_ms=PATIENCE_MS)
+    assert of_subscription(progress) == Verdict(reach, told)
+
+
+def test_of_a_subscription_with_a_broker_away_it_is_not_known_whether_it_has_stopped() -> None:
+    rest = "broker-2 cannot be reached; its partitions are left out."
+    stopped = Progress.of([STOPPED], long_ms=PATIENCE_MS)
+    assert of_subscription(stopped, ["broker-2"]) == Verdict(
+        Reach.AT_RISK, f"{SINCE}, and nothing is left before that. {rest}"
     )
-    assert of_subscription(summary).reach is reach
-    assert of_subscription(summary, ["broker-2"]).reach in (Reach.AT_RISK, reach)
-    assert of_subscription(summary, ["broker-2"]).is_news
+    assert of_subscription(Progress.of([EMPTY], long_ms=PATIENCE_MS), ["broker-2"]) == Verdict(
+        Reach.AT_RISK, rest
+    )
 
 
-def test_the_worst_of_several_is_the_first_of_its_kind() -> None:
-    risk, stop = Verdict(Reach.AT_RISK, "a"), Verdict(Reach.STOPPED, "b")
-    wait = Verdict(Reach.WAITING, "e")
-    assert worst([Verdict(Reach.GO_ON, "c"), risk, stop, Verdict(Reach.STOPPED, "d")]) is stop
-    assert worst([Verdict(Reach.GO_ON, "c"), wait, risk]) is risk
-    assert worst([Verdict(Reach.GO_ON, "c"), wait]) is wait
-    assert worst([]).reach is Reach.GO_ON
-    assert [each.is_news for each in (wait, risk, stop)] == [False, True, True]
+def test_only_a_risk_and_a_stop_are_news() -> None:
+    assert [reach for reach in Reach if Verdict(reach, "").is_news] == [
+        Reach.AT_RISK,
+        Reach.STOPPED,
+    ]

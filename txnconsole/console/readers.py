@@ -8,19 +8,20 @@ be held, and they have stopped when nothing is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from engine.inspect.subscriptions import CursorState, CursorSummary, SubscriptionSummary
+from engine.inspect.subscriptions import CursorState, CursorSummary, Progress
 from engine.inspect.topics import Readers
 from engine.model.partition import PartitionState, PartitionStatus
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.health import PATIENCE
 from txnconsole.console.templatetags.console import count, counted, duration
 
-_PATIENCE_MS = PATIENCE / timedelta(milliseconds=1)
+#: For how long being held back is normal.
+PATIENCE_MS = PATIENCE // timedelta(milliseconds=1)
 
 
 class Reach(StrEnum):
@@ -79,7 +80,7 @@ def is_held_long(status: PartitionStatus) -> bool:
     """Whether it has been held back for longer than is normal. Only then it matters how far its
     readers are."""
     held = held_ms(status)
-    return held is not None and held > _PATIENCE_MS
+    return held is not None and held > PATIENCE_MS
 
 
 def of_partition(status: PartitionStatus, readers: Readers | None) -> Verdict:
@@ -93,7 +94,7 @@ def of_partition(status: PartitionStatus, readers: Readers | None) -> Verdict:
     if not_served is not None:
         return not_served
     held = held_ms(status)
-    if held is None or held <= _PATIENCE_MS:
+    if held is None or held <= PATIENCE_MS:
         return _no_news(held)
     since = f"Held back for {duration(held)}"
     if readers is None:
@@ -123,42 +124,60 @@ def of_reader(cursor: CursorSummary, status: PartitionStatus) -> Verdict:
     return not_served or _held(held_ms(status), cursor.unacknowledged)
 
 
-def of_subscription(summary: SubscriptionSummary, away: Sequence[str] = ()) -> Verdict:
-    """The verdict on a subscription over all its partitions: that of the worst.
+def of_subscription(progress: Progress, away: Collection[str] = ()) -> Verdict:
+    """The verdict on a subscription over its partitions. It has stopped when nothing can come from
+    any of them; while something can come from one of them, or might, it is at risk.
 
     Args:
-        away: brokers of its topic that do not answer, of whose partitions the summary has nothing.
+        away: brokers of its topic that do not answer, of whose partitions nothing is known.
     """
-    return worst([_of_known(summary), *of_brokers(away)])
-
-
-def of_brokers(away: Sequence[str]) -> list[Verdict]:
-    """The verdict on partitions whose brokers do not answer, if there are any."""
+    known = _of_known(progress)
     if not away:
-        return []
+        return known
     names = ", ".join(sorted(away))
-    return [Verdict(Reach.AT_RISK, f"{names} cannot be reached; its partitions are left out.")]
+    rest = f"{names} cannot be reached; its partitions are left out."
+    return Verdict(Reach.AT_RISK, f"{known.reason} {rest}" if known.is_news else rest)
 
 
-def _of_known(summary: SubscriptionSummary) -> Verdict:
-    if summary.offline:
-        number = count(summary.offline)
-        return Verdict(Reach.STOPPED, f"{number} of its partitions are offline.")
-    if summary.starved_ms is not None and summary.starved_ms > _PATIENCE_MS:
-        return _held(summary.starved_ms, 0)
-    if summary.held_ms is not None and summary.held_ms > _PATIENCE_MS:
-        return _held(summary.held_ms, summary.unacknowledged)
-    return _no_news(summary.held_ms)
+def _of_known(progress: Progress) -> Verdict:
+    if not progress.partitions:
+        return Verdict(Reach.GO_ON, "It has read nowhere yet.")
+    if progress.offline + progress.starved:
+        return _partly_stopped(progress)
+    if progress.held:
+        return _held(progress.held_ms, progress.remaining, _scope(progress.held, progress))
+    if progress.recovering:
+        recovering = _scope(progress.recovering, progress)
+        return Verdict(Reach.AT_RISK, f"Recovering{recovering}; readers wait for that.")
+    return _no_news(progress.held_ms)
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst verdict; the first one of several that are equally bad."""
-    found = list(verdicts)
-    for reach in (Reach.STOPPED, Reach.AT_RISK, Reach.WAITING):
-        for verdict in found:
-            if verdict.reach is reach:
-                return verdict
-    return Verdict(Reach.GO_ON, "Nothing holds it back." if found else "It has read nowhere yet.")
+def _partly_stopped(progress: Progress) -> Verdict:
+    """Of a subscription to which nothing can come from some of its partitions, or from all."""
+    since = [f"held back for {duration(progress.held_ms)}"] if progress.starved else []
+    since += ["offline"] if progress.offline else []
+    why = " and ".join(since).capitalize()
+    is_over = not (progress.going or progress.recovering)
+    reach = Reach.STOPPED if is_over else Reach.AT_RISK
+    if progress.partitions == 1:
+        left = ", and nothing is left before that" if progress.starved else ""
+        return Verdict(reach, f"{why}{left}.")
+    stopped = progress.offline + progress.starved
+    others = ""
+    if progress.remaining:
+        others = f", {counted(progress.remaining, 'offset')} left in the others"
+    elif not is_over:
+        others = ", the others wait"
+    elif stopped < progress.partitions:
+        others = ", nothing left in the others"
+    return Verdict(reach, f"{why}; stopped{_scope(stopped, progress)}{others}.")
+
+
+def _scope(some: int, progress: Progress) -> str:
+    """In how many of its partitions something is so; nothing for its only one."""
+    if progress.partitions == 1:
+        return ""
+    return f" in {count(some)} of {count(progress.partitions)} partitions"
 
 
 def _not_served(state: PartitionState, why: str | None) -> Verdict | None:
@@ -169,10 +188,10 @@ def _not_served(state: PartitionState, why: str | None) -> Verdict | None:
     return None
 
 
-def _held(held: int | None, left: int) -> Verdict:
-    if held is None or held <= _PATIENCE_MS:
+def _held(held: int | None, left: int, where: str = "") -> Verdict:
+    if held is None or held <= PATIENCE_MS:
         return _no_news(held)
-    since = f"Held back for {duration(held)}"
+    since = f"Held back for {duration(held)}{where}"
     if left > 0:
         return Verdict(Reach.AT_RISK, f"{since}; {counted(left, 'offset')} left before that.")
     return Verdict(Reach.STOPPED, f"{since}, and nothing is left before that.")

@@ -85,25 +85,30 @@ ORDER BY s.number
 
 -- subscription_summaries --
 -- Subscriptions after a place, by name, with what is left for them on this broker: unacknowledged
--- offsets up to the stable position, those above it, and what transactions hold.
+-- offsets up to the stable position, those above it, and what transactions hold. Only those with a
+-- text in their topic's or their own name.
 WITH page AS MATERIALIZED (
     SELECT * FROM broker.subscription
     WHERE (topic COLLATE "C", name COLLATE "C") > (%(topic)s::text, %(name)s::text)
+    AND position(%(part)s::text IN lower(topic || '/' || name)) > 0
     ORDER BY topic COLLATE "C", name COLLATE "C" LIMIT %(limit)s
 )
 SELECT s.*, c.*, a.*, b.dead_letters, b.parked
 FROM page s
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(greatest(0, f.stable - greatest(c.mark_delete, p.log_start_offset - 1))
-            - acked.offsets), 0)::bigint AS unacknowledged,
-        coalesce(sum(greatest(0, f.last_offset - greatest(f.stable, c.mark_delete))), 0)::bigint
-            AS blocked,
+    SELECT coalesce(sum(g.unacknowledged), 0)::bigint AS unacknowledged,
+        coalesce(sum(g.blocked), 0)::bigint AS blocked,
         count(*) FILTER (WHERE d.next_deadline IS NOT NULL) AS delivering,
         min(d.next_deadline) < statement_timestamp() AS overdue,
+        count(*) AS partitions,
         count(*) FILTER (WHERE NOT p.online) AS offline,
-        max(h.held_ms) AS held_ms,
-        max(h.held_ms) FILTER (WHERE acked.offsets
-            >= f.stable - greatest(c.mark_delete, p.log_start_offset - 1)) AS starved_ms
+        count(*) FILTER (WHERE p.online AND f.stable IS NULL) AS recovering,
+        max(h.held_ms) FILTER (WHERE p.online) AS held_ms,
+        count(*) FILTER (WHERE w.is_held) AS held_partitions,
+        count(*) FILTER (WHERE w.is_starved) AS starved,
+        count(*) FILTER (WHERE p.online AND NOT w.is_starved
+            AND (g.unacknowledged > 0 OR g.blocked > 0)) AS going,
+        coalesce(sum(g.unacknowledged) FILTER (WHERE p.online), 0)::bigint AS remaining
     FROM broker.cursor c
     JOIN broker.partition p USING (partition_id)
     LEFT JOIN broker.partition_live l USING (partition_id)
@@ -116,12 +121,22 @@ CROSS JOIN LATERAL (
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(upper(r) - lower(r)), 0) AS offsets FROM unnest(c.acked) AS r
     ) acked
+    CROSS JOIN LATERAL (
+        SELECT greatest(0, f.stable - greatest(c.mark_delete, p.log_start_offset - 1)
+                - acked.offsets) AS unacknowledged,
+            greatest(0, f.last_offset - greatest(f.stable, c.mark_delete)) AS blocked
+    ) g
     LEFT JOIN LATERAL (
         SELECT (extract(epoch FROM statement_timestamp() - o.first_append_at) * 1000)::bigint
             AS held_ms
         FROM broker.ongoing_txn o
         WHERE o.ordered_in = l.partition_id AND o.first_offset = l.first_ongoing_offset LIMIT 1
     ) h ON true
+    CROSS JOIN LATERAL (
+        SELECT p.online AND coalesce(h.held_ms > %(long_ms)s, false) AS is_held,
+            p.online AND coalesce(h.held_ms > %(long_ms)s AND g.unacknowledged = 0, false)
+                AS is_starved
+    ) w
     WHERE c.subscription_id = s.subscription_id
 ) c
 CROSS JOIN LATERAL (

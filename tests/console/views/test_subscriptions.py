@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from engine import Engine
 from engine.model.subscription import SubscriptionSettings
-from engine.model.topic_name import SubscriptionName
-from tests.console.conftest import TOPIC, Orders, begin
+from engine.model.topic_name import PartitionName, SubscriptionName
+from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.views.test_partition import words
 from tests.engine.support import sql, unreachable
 from txnconsole.audit.models import AuditEntry
@@ -146,3 +146,18 @@ def test_readers_are_at_risk_then_stopped_where_a_transaction_holds_them_for_lon
         text = words(viewer, page)
         assert "Stopped Held back for 1 h 00 min" in text
         assert "At risk" not in text
+
+
+def test_a_subscription_with_something_left_elsewhere_is_not_called_stopped(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    database = engine.log.locate(orders.partition).database
+    sql(database, "UPDATE broker.ongoing_txn SET first_append_at = first_append_at - interval '1h'")
+    sql(database, "UPDATE broker.cursor SET mark_delete = 4, acked = '{}'")
+    produce(engine, PartitionName(TOPIC, 1), "left", "over")
+    told = (
+        "At risk Held back for 1 h 00 min; stopped in 1 of 2 partitions, 2 offsets left in the"
+        " others."
+    )
+    for page in (HERE, "/subscriptions"):
+        assert told in words(viewer, page), page

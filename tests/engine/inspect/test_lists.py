@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine import Engine
+from engine.inspect.subscriptions import LONG_MS, Progress
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -17,6 +18,7 @@ from tests.engine.support import (
     commit,
     make_topic,
     open_txn,
+    sql,
     subscribe,
     unreachable,
 )
@@ -146,6 +148,38 @@ def test_a_subscription_is_summed_up_over_its_partitions(engine: Engine) -> None
     assert summary.delivering >= 1
     assert not summary.overdue
     assert summary.dead_letters == 0
+
+
+def test_how_a_subscription_gets_on_is_the_same_in_the_list_and_by_partition(
+    engine: Engine,
+) -> None:
+    """Partition 0 is starved, 1 has something left, 2 waits for a moment, 3 is offline, 4 empty."""
+    make_topic(engine, partitions=5)
+    partitions = [PartitionName(TOPIC, number) for number in range(5)]
+    subscribe(engine)
+    for number in (0, 1, 2, 3):
+        engine.produce(partitions[number], batch("a"))
+    for message in engine.receive(SUBSCRIPTION, "c1"):
+        if message.message_id.partition != 1:
+            engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id])
+    for number in (0, 2):
+        engine.produce(partitions[number], batch("x"), txn_id=open_txn(engine))
+    location = engine.log.locate(P0)
+    sql(
+        location.database,
+        "UPDATE broker.ongoing_txn SET first_append_at = first_append_at - interval '1h'"
+        " WHERE ordered_in = %s",
+        location.partition_id,
+    )
+    engine.partitions.take_offline(partitions[3], reason="a new disk")
+    [summary] = engine.inspect.lists.subscriptions()[0].items
+    expected = {"partitions": 5, "offline": 1, "recovering": 0, "held": 1, "starved": 1}
+    expected |= {"going": 2, "remaining": 1}
+    view = engine.inspect.lists.subscription(SUBSCRIPTION, range(5))
+    for progress in (summary.progress, Progress.of(view.cursors, long_ms=LONG_MS)):
+        assert {name: getattr(progress, name) for name in expected} == expected
+        assert progress.held_ms is not None
+        assert progress.held_ms >= 3_600_000
 
 
 def test_what_retention_has_dropped_is_not_left_to_acknowledge(engine: Engine) -> None:

@@ -317,7 +317,7 @@ def overview(key: Mapping[str, object], topic_id: int) -> list[Hot]:
         Hot("topic_summaries", {"topic_ids": [topic_id]}, 5),
         Hot("topic_growth", {"topic_ids": [topic_id], **growth}, 30),
         Hot("partitions_of_topic", listed | {"parts": 40, "segments": 1000}, 60),
-        Hot("subscription_summaries", names, 5),
+        Hot("subscription_summaries", names | {"part": "", "long_ms": 60_000}, 5),
         Hot("readers_of_partitions", {"topic_id": topic_id, "numbers": [0]}, 5),
         Hot("recoveries_of", key, 5),
         Hot("snapshot_distances", {"distance": 10**9, "above": 0, "limit": 10}, 5),

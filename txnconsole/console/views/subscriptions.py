@@ -13,7 +13,7 @@ from django.utils.functional import lazy
 from django.utils.text import format_lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
-from engine.inspect.subscriptions import CursorState, SubscriptionSummary
+from engine.inspect.subscriptions import CursorState, Progress, SubscriptionSummary
 from engine.model.errors import InvalidRequest, TopicNotFound
 from engine.model.message import MAX_OFFSET
 from engine.model.subscription import InitialPosition, PendingAck
@@ -34,7 +34,7 @@ from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, a
 from txnconsole.console.inputs import NUMBER
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
-from txnconsole.console.readers import Verdict, of_brokers, of_cursor, of_subscription, worst
+from txnconsole.console.readers import PATIENCE_MS, Verdict, of_cursor, of_subscription
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
@@ -53,7 +53,7 @@ def subscriptions(request: ConsoleRequest) -> HttpResponse:
     """Subscriptions of all topics, by name, a page at a time."""
     cursor = request.GET.get("cursor") or None
     lists = engine().inspect.lists
-    found = region(lambda: lists.subscriptions(limit=PAGE_ROWS, cursor=cursor))
+    found = region(lambda: lists.subscriptions(long_ms=PATIENCE_MS, limit=PAGE_ROWS, cursor=cursor))
     if isinstance(found.error, InvalidRequest):
         raise found.error
     page_of, unavailable = found.value if found.value else (None, {})
@@ -81,17 +81,17 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
     held = view.value.held if view.value else ()
     partitions = len(engine().topics.get(topic).brokers)
     cursors = view.value.cursors if view.value else ()
-    verdicts = [of_cursor(cursor) for cursor in cursors]
-    away = of_brokers(list(view.value.unavailable)) if view.value else []
-    verdict = worst([*verdicts, *away])
     chosen = _chosen(request, cursors, held) if view.value else None
     context = {
         "channel": "overview",
         "subscription": found,
         "view": view,
-        "cursors": list(zip(cursors, verdicts, strict=True)),
-        "verdict": verdict if view.value else None,
-        "concerned": sum(each.reach is verdict.reach for each in verdicts),
+        "cursors": [(cursor, of_cursor(cursor)) for cursor in cursors],
+        "verdict": of_subscription(
+            Progress.of(cursors, long_ms=PATIENCE_MS), view.value.unavailable
+        )
+        if view.value
+        else None,
         "conflicts": region(lambda: conflict_graph(full_name, held)),
         "chosen": chosen,
         "strip": region(lambda: _strip(request, topic, held, chosen)) if chosen else None,
@@ -107,12 +107,12 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
 def _verdict(summary: SubscriptionSummary, unavailable: Mapping[str, str]) -> Verdict:
     """Of a subscription in the list. Which brokers its topic has is asked when one is away only."""
     if not unavailable:
-        return of_subscription(summary)
+        return of_subscription(summary.progress)
     try:
         brokers = engine().topics.get(summary.subscription.name.topic).brokers
     except TopicNotFound:
         brokers = ()  # It has been deleted meanwhile.
-    return of_subscription(summary, sorted(unavailable.keys() & set(brokers)))
+    return of_subscription(summary.progress, unavailable.keys() & set(brokers))
 
 
 class SeekForm(ReasonForm):
