@@ -254,14 +254,23 @@ class Inspector:
         return self._invariants.step(self._coordinator.number(), seconds=seconds)
 
     def invariant_state(
-        self, *, broken: bool = False, limit: int = 50, cursor: str | None = None
+        self,
+        *,
+        broken: bool = False,
+        part: str = "",
+        limit: int = 50,
+        cursor: str | None = None,
     ) -> InvariantState:
-        """What the continuous checks have found so far; with ``broken`` only what is broken.
+        """What the continuous checks have found so far, what is broken first; with ``broken`` only
+        that.
+
+        Args:
+            part: a text, in lower case, that the subjects' names have in them.
 
         Raises:
             InvalidRequest: the cursor is not one that this list has given.
         """
-        return self._invariants.state(broken=broken, limit=limit, cursor=cursor)
+        return self._invariants.state(broken=broken, part=part, limit=limit, cursor=cursor)
 
     def recent_ends(self, seconds: int, limit: int = signs.ENDS) -> RecentEnds:
         """How the newest ``limit`` transactions that ended within the last ``seconds`` have ended.

@@ -34,7 +34,7 @@ from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
 from engine.log.rows import partition_of
 from engine.log.sweeping import FAILURES
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
-from engine.model.page import Page, check_limit, decode_cursor, encode_cursor
+from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database, Row, Session
 
@@ -45,6 +45,8 @@ BUDGET = 5000
 #: How many partitions of a broker, and how many coordinators, one round takes.
 _PARTITIONS = 20
 _COORDINATORS = 20
+#: What a number of an invariant is stored in holds no more.
+_MAX_INVARIANT = 2**15 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,15 +172,13 @@ class Invariants:
             session.run("forget_checks")
         return broken
 
-    def state(self, *, broken: bool, limit: int, cursor: str | None) -> InvariantState:
+    def state(self, *, broken: bool, part: str, limit: int, cursor: str | None) -> InvariantState:
         """See :meth:`engine.inspect.inspector.Inspector.invariant_state`."""
         check_limit(limit)
-        name, subject = map(str, decode_cursor(cursor, 2)) if cursor else ("", "")
+        place = _place(cursor)
         with self._database.session() as session:
             [totals] = session.all("check_totals")
-            found = session.adhoc(
-                "checks", name=name, subject=subject, broken=broken, limit=limit + 1
-            )
+            found = session.adhoc("checks", broken=broken, part=part, limit=limit + 1, **place)
         items = tuple(_known(row) for row in found[:limit])
         more = len(found) > limit
         return InvariantState(
@@ -188,7 +188,7 @@ class Invariants:
             newest=totals.newest,
             page=Page(
                 items=items,
-                next_cursor=encode_cursor(items[-1].name, items[-1].subject) if more else None,
+                next_cursor=_cursor(items[-1]) if more else None,
             ),
         )
 
@@ -269,6 +269,22 @@ def _write(session: Session, check: Check, *, begins: bool) -> None:
         found=json.dumps([dict(example) for example in check.counter_examples]),
         detail=check.skipped,
     )
+
+
+def _cursor(last: KnownCheck) -> str:
+    return encode_cursor(int(last.holds), last.invariant, last.name, last.subject)
+
+
+def _place(cursor: str | None) -> dict[str, object]:
+    holds, invariant, name, subject = decode_cursor(cursor, 4) if cursor else (0, 0, "", "")
+    if not (isinstance(invariant, int) and 0 <= invariant <= _MAX_INVARIANT):
+        raise foreign_cursor()
+    return {
+        "holds": bool(holds),
+        "invariant": invariant,
+        "name": str(name),
+        "subject": str(subject),
+    }
 
 
 def _known(row: Row) -> KnownCheck:

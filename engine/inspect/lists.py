@@ -99,12 +99,15 @@ class Lists:
         return snapshots.of_partition(self._reading, partition)
 
     def snapshot_distances(
-        self, *, limit: int = 50, cursor: str | None = None
+        self, *, part: str = "", limit: int = 50, cursor: str | None = None
     ) -> tuple[Page[SnapshotDistance], dict[str, str]]:
         """Partitions by how far they have gone from their newest snapshot, the farthest first, and
         the brokers that do not answer.
 
+        Args:
+            part: a text, in lower case, that their names have in them.
+
         Raises:
             InvalidRequest: the cursor is not one that this list has given.
         """
-        return snapshots.distances(self._reading, limit=limit, cursor=cursor)
+        return snapshots.distances(self._reading, part=part, limit=limit, cursor=cursor)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from engine.buffer.recovery import kept_in
 from engine.inspect.reading import Reading
 from engine.log.rows import partition_of
+from engine.log.topics import MAX_PARTITIONS
 from engine.model.batch import CorruptBatch
 from engine.model.buffer_state import BufferState, CorruptSnapshot
 from engine.model.message import MAX_OFFSET
@@ -87,31 +88,26 @@ def of_partition(
 
 
 def distances(
-    reading: Reading, *, limit: int, cursor: str | None
+    reading: Reading, *, part: str, limit: int, cursor: str | None
 ) -> tuple[Page[SnapshotDistance], dict[str, str]]:
-    """Partitions of all brokers, the farthest from its snapshot first, and what is wrong with the
-    brokers that do not answer.
+    """Partitions of all brokers, the farthest from its snapshot first, then by name
+    and number, and what is wrong with the brokers that do not answer.
+
+    Args:
+        part: a text, in lower case, that their names have in them.
 
     Raises:
         InvalidRequest: no item is asked for, or the cursor is not one of this list.
     """
     check_limit(limit)
-    distance, broker, partition_id = _place(cursor)
-    found: list[tuple[tuple[int, str, int], SnapshotDistance]] = []
-    unavailable: dict[str, str] = {}
-    for database in reading.brokers:
-        # Those at the same distance are ordered by broker's name, then by partition's id.
-        above = partition_id if database.name == broker else -1
-        if database.name < broker:
-            above = MAX_OFFSET
-        rows, faults = reading.on_one(
-            database, "snapshot_distances", distance=distance, above=above, limit=limit + 1
-        )
-        unavailable |= faults
-        found += [
-            ((-row.distance, database.name, row.partition_id), _distance(row, database.name))
-            for row in rows
-        ]
+    answers, unavailable = reading.on_each(
+        "snapshot_distances", part=part, limit=limit + 1, **_place(cursor)
+    )
+    found = [
+        ((-row.distance, row.topic, row.number, int(row.is_sidecar)), _distance(row, database.name))
+        for database, rows in answers.items()
+        for row in rows
+    ]
     found.sort(key=lambda each: each[0])
     items = tuple(each for _, each in found[:limit])
     last = found[limit - 1][0] if len(found) > limit else None
@@ -120,15 +116,18 @@ def distances(
     ), unavailable
 
 
-def _place(cursor: str | None) -> tuple[int, str, int]:
-    if cursor is None:
-        return MAX_OFFSET, "", -1
-    distance, broker, partition_id = decode_cursor(cursor, 3)
+def _place(cursor: str | None) -> dict[str, object]:
+    distance, topic, number, sidecar = (
+        decode_cursor(cursor, 4) if cursor else (MAX_OFFSET, "", -1, 0)
+    )
     if not (
-        isinstance(distance, int) and isinstance(broker, str) and isinstance(partition_id, int)
+        isinstance(distance, int)
+        and isinstance(topic, str)
+        and isinstance(number, int)
+        and -1 <= number < MAX_PARTITIONS
     ):
         raise foreign_cursor()
-    return distance, broker, partition_id
+    return {"distance": distance, "topic": topic, "number": number, "sidecar": bool(sidecar)}
 
 
 def _kept(row: Row, now: datetime) -> KeptSnapshot:

@@ -211,13 +211,20 @@ class Topics:
         return None if known is None else known[1].topic_id
 
     def named(
-        self, part: str, *, limit: int, look_through: int, include_system: bool = False
+        self,
+        part: str,
+        *,
+        limit: int,
+        look_through: int,
+        include_system: bool = False,
+        partition: int = 0,
     ) -> tuple[tuple[TopicName, ...], bool]:
         """Search topics by a part of their name.
 
         Args:
             part: the text to look for, in lower case.
             look_through: how many topics are looked at, whatever is found.
+            partition: only topics that have a partition of this number.
 
         Returns:
             The topics, first those whose last part begins with the text; and whether all topics
@@ -233,13 +240,22 @@ class Topics:
                 limit=limit,
                 look_through=look_through,
                 include_system=include_system,
+                partition=partition,
             )
         return tuple(map(TopicName.parse, row.names)), row.looked_through < look_through
 
     def list(
-        self, *, limit: int = 50, cursor: str | None = None, include_system: bool = False
+        self,
+        *,
+        part: str = "",
+        limit: int = 50,
+        cursor: str | None = None,
+        include_system: bool = False,
     ) -> Page[Topic]:
         """List topics by name.
+
+        Args:
+            part: a text, in lower case, that their names have in them.
 
         Raises:
             InvalidRequest: no item is asked for, or the cursor is not one of this list.
@@ -255,6 +271,7 @@ class Topics:
                 namespace=str(after[1]),
                 topic=str(after[2]),
                 include_system=include_system,
+                part=part,
                 limit=limit + 1,
             )
         items = tuple(_topic(row) for row in rows[:limit])

@@ -156,12 +156,24 @@ ON CONFLICT (name, subject) DO UPDATE SET
 SELECT name, position FROM coordinator.invariant_check WHERE subject = %(subject)s
 
 -- checks --
--- What is known of invariants; only the broken ones if asked for.
+-- What is known of invariants, broken ones first and then by invariant, after a place; only the
+-- broken ones if asked for, only those of subjects with a text in their names. Of two names that
+-- differ in their numbers the shorter comes first. The expressions are those of the index
+-- (migration 0015).
 SELECT * FROM coordinator.invariant_check
-WHERE (name, subject) > (%(name)s, %(subject)s)
-AND (NOT %(broken)s OR counter_examples <> '[]' OR found <> '[]')
+WHERE (
+    (counter_examples = '[]' AND found = '[]'), invariant, name,
+    split_part(subject, ':', 1), length(subject), subject
+) > (
+    %(holds)s::boolean, %(invariant)s::smallint, %(name)s::text,
+    split_part(%(subject)s::text, ':', 1), length(%(subject)s::text), %(subject)s::text
+)
+AND (counter_examples = '[]' AND found = '[]') <= NOT %(broken)s::boolean
 AND subject NOT LIKE 'round:%%'
-ORDER BY name, subject LIMIT %(limit)s
+AND position(%(part)s::text IN lower(subject)) > 0
+ORDER BY (counter_examples = '[]' AND found = '[]'), invariant, name,
+    split_part(subject, ':', 1), length(subject), subject
+LIMIT %(limit)s
 
 -- check_totals --
 SELECT count(*) FILTER (WHERE counter_examples <> '[]' OR found <> '[]') AS broken,

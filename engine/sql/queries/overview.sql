@@ -177,8 +177,9 @@ SELECT at, snapshot_position, entries, duration_ms FROM broker.recovery
 WHERE partition_id = %(partition_id)s ORDER BY at DESC LIMIT 10
 
 -- snapshot_distances --
--- Partitions and sidecar logs, ordered by how many offsets recovery would read, the most first,
--- after a place; with the cost of their newest snapshot and of their last recovery.
+-- Partitions and sidecar logs, ordered by how many offsets recovery would read, the most first, and
+-- by name and number where it would read as many, after a place; with the cost of their newest
+-- snapshot and of their last recovery. Only partitions with a text in their names.
 SELECT d.*, length(e.body) AS bytes, r.at AS recovered_at, r.snapshot_position AS recovered_from,
     r.entries AS recovered_entries, r.duration_ms AS recovered_ms
 FROM (
@@ -189,6 +190,7 @@ FROM (
         l.next_offset - 1 - coalesce(l.snapshot_position, p.log_start_offset - 1) AS distance
     FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
     WHERE split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
+    AND position(%(part)s::text IN lower(p.topic || ':' || p.number)) > 0
 ) d
 LEFT JOIN broker.snapshot s
     ON s.partition_id = d.partition_id AND s.position = d.snapshot_position
@@ -198,8 +200,11 @@ LEFT JOIN LATERAL (
     SELECT * FROM broker.recovery x WHERE x.partition_id = d.partition_id
     ORDER BY x.at DESC LIMIT 1
 ) r ON true
-WHERE d.distance < %(distance)s OR (d.distance = %(distance)s AND d.partition_id > %(above)s)
-ORDER BY d.distance DESC, d.partition_id LIMIT %(limit)s
+WHERE d.distance < %(distance)s OR (
+    d.distance = %(distance)s AND (d.topic COLLATE "C", d.number, d.is_sidecar)
+        > (%(topic)s::text, %(number)s::integer, %(sidecar)s::boolean)
+)
+ORDER BY d.distance DESC, d.topic COLLATE "C", d.number, d.is_sidecar LIMIT %(limit)s
 
 -- cursor_summaries --
 -- Subscriptions of a topic after one, by name, as they stand in one of its partitions.

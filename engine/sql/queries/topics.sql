@@ -47,20 +47,25 @@ UPDATE coordinator.topic SET
 WHERE topic_id = %(topic_id)s RETURNING *
 
 -- list_topics --
+-- Topics after one, by name; only those with a text in their names.
 SELECT * FROM coordinator.topic
 WHERE (tenant, namespace, topic) > (%(tenant)s, %(namespace)s, %(topic)s)
 AND (%(include_system)s OR topic NOT LIKE '\_\_%%')
+AND position(%(part)s IN lower(tenant || '/' || namespace || '/' || topic)) > 0
 ORDER BY tenant, namespace, topic LIMIT %(limit)s
 
 -- topics_named --
 -- Topics with a text in their names, first those whose last part begins with it; a limited number
--- of names is searched.
+-- of names is searched. Only topics that have a partition of a number.
 WITH looked AS MATERIALIZED (
-    SELECT topic, tenant || '/' || namespace || '/' || topic AS name FROM coordinator.topic
+    SELECT topic, tenant || '/' || namespace || '/' || topic AS name,
+        cardinality(brokers) AS partitions
+    FROM coordinator.topic
     WHERE (%(include_system)s OR topic NOT LIKE '\_\_%%') LIMIT %(look_through)s
 )
 SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
-    SELECT name FROM looked WHERE position(%(part)s IN lower(name)) > 0
+    SELECT name FROM looked
+    WHERE position(%(part)s IN lower(name)) > 0 AND partitions > %(partition)s
     ORDER BY NOT starts_with(lower(topic), %(part)s), name LIMIT %(limit)s
 ) AS names
 

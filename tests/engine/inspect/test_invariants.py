@@ -17,6 +17,7 @@ from engine.inspect.checks import Check
 from engine.inspect.invariants import Report
 from engine.log.sweeping import Stint
 from engine.model.errors import InvalidRequest, PartitionUnavailable
+from engine.model.page import encode_cursor
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
@@ -389,14 +390,55 @@ def test_steps_take_turns_and_what_they_find_can_be_read(engine: Engine) -> None
     broker_sql(engine, "UPDATE broker.partition_live SET ongoing_txns = 7")
     assert engine.inspect.check_invariants() > 0
     state = engine.inspect.invariant_state(broken=True)
-    assert {one.name for one in state.page.items} == {"stable_position", "snapshot_and_log"}
-    [example, *_] = state.page.items[0].counter_examples
+    found = {one.name: one.counter_examples for one in state.page.items}
+    assert found.keys() == {"stable_position", "snapshot_and_log"}
+    [example, *_] = found["snapshot_and_log"]
     assert example["live"] == 7
     first = engine.inspect.invariant_state(limit=1).page
     second = engine.inspect.invariant_state(limit=1, cursor=first.next_cursor).page
-    assert first.items[0].subject != second.items[0].subject
+    assert first.items[0] != second.items[0]
     with pytest.raises(InvalidRequest):
         engine.inspect.invariant_state(cursor="x")
+    with pytest.raises(InvalidRequest):
+        engine.inspect.invariant_state(cursor=encode_cursor(0, 2**15, "", ""))
+
+
+def test_what_is_broken_comes_first_then_each_invariant_with_its_partitions_by_number(
+    engine: Engine,
+) -> None:
+    coordinator_sql(
+        engine,
+        """
+        INSERT INTO coordinator.invariant_check
+            (name, subject, invariant, position, found, counter_examples)
+        SELECT c.name, 'a/b/' || topic || ':' || number, c.invariant, 0, '[]',
+            CASE WHEN (c.name, topic, number) = ('one_marker', 't-1', 2)
+                THEN '[{"it": "is"}]'::jsonb ELSE '[]' END
+        FROM (VALUES ('one_marker', 2), ('dense_offsets', 2), ('index_rows', 1))
+                AS c (name, invariant),
+            unnest('{t-1,t}'::text[]) AS topic, unnest('{10,9,2,1}'::int[]) AS number
+        """,
+    )
+
+    def listed(**wanted: object) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        cursor = None
+        while True:
+            page = engine.inspect.invariant_state(limit=5, cursor=cursor, **wanted).page
+            found += [(one.name, one.subject.removeprefix("a/b/")) for one in page.items]
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+
+    partitions = [f"{topic}:{number}" for topic in ("t", "t-1") for number in (1, 2, 9, 10)]
+    broken = ("one_marker", "t-1:2")
+    names = ("index_rows", "dense_offsets", "one_marker")
+    well = [(name, partition) for name in names for partition in partitions]
+    well.remove(broken)
+    assert listed() == [broken, *well]
+    assert listed(broken=True) == [broken]
+    assert listed(part="t-1:") == [broken, *(each for each in well if "t-1:" in each[1])]
+    assert listed(part="t:", broken=True) == []
 
 
 def test_of_a_deleted_topic_only_what_was_broken_is_told_on(engine: Engine) -> None:

@@ -128,6 +128,23 @@ def test_subscriptions_are_paged_by_name_over_all_topics_and_brokers(engine: Eng
     assert seen == sorted(names, key=lambda name: (str(name.topic), name.name))
 
 
+def test_subscriptions_can_be_those_with_a_text_in_their_own_or_their_topics_names(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    other = TopicName("public", "default", "Arrivals")
+    engine.topics.create(other, TopicSettings())
+    for name in ("billing", "arrival-times", "else"):
+        engine.subscriptions.create(SubscriptionName(TOPIC, name), SubscriptionSettings())
+    engine.subscriptions.create(SubscriptionName(other, "only"), SubscriptionSettings())
+    page, _ = engine.inspect.lists.subscriptions(part="arrival")
+    assert [str(item.subscription.name) for item in page.items] == [
+        f"{other}/only",
+        f"{TOPIC}/arrival-times",
+    ]
+    assert not engine.inspect.lists.subscriptions(part="_")[0].items
+
+
 def test_a_subscription_is_summed_up_over_its_partitions(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     subscribe(engine)
@@ -213,6 +230,25 @@ def test_the_partition_that_is_farthest_from_its_snapshot_comes_first(engine: En
     # The first message of a transaction made a snapshot at 0 by itself.
     assert seen[0] == (2, 3)
     assert sorted(seen[1:]) == [(0, 0), (1, 0), (3, 0)]
+
+
+def test_partitions_at_one_distance_from_their_snapshots_come_by_number(engine: Engine) -> None:
+    """Though they are on several brokers."""
+    make_topic(engine, partitions=12)
+    other = TopicName("public", "default", "Others")
+    engine.topics.create(other, TopicSettings())
+    seen, cursor = [], None
+    while True:
+        page, _ = engine.inspect.lists.snapshot_distances(part=f"{TOPIC}:", limit=5, cursor=cursor)
+        seen += [item.partition.number for item in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == list(range(12))
+    found, _ = engine.inspect.lists.snapshot_distances(part=f"{TOPIC}:1")
+    assert [item.partition.number for item in found.items] == [1, 10, 11]
+    found, _ = engine.inspect.lists.snapshot_distances(part="others")
+    assert [item.partition.topic for item in found.items] == [other]
 
 
 def test_a_snapshot_that_cannot_be_read_says_why(engine: Engine) -> None:

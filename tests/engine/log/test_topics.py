@@ -171,6 +171,18 @@ def test_pages_hold_every_topic_once_by_name(engine: Engine, limit: int) -> None
     assert found == names
 
 
+def test_a_list_can_be_of_topics_with_a_text_in_their_names(engine: Engine) -> None:
+    for name in ("t/a/Flights", "t/a/other", "t/flights/x", "t/a/flights_2"):
+        engine.topics.create(TopicName.parse(name), TopicSettings())
+    first = engine.topics.list(part="flights", limit=2)
+    rest = engine.topics.list(part="flights", limit=2, cursor=first.next_cursor)
+    assert [str(one.name) for one in first.items] == ["t/a/Flights", "t/a/flights_2"]
+    assert [str(one.name) for one in rest.items] == ["t/flights/x"]
+    assert rest.next_cursor is None
+    assert engine.topics.list(part="s/x").items == rest.items
+    assert engine.topics.list(part="%").items == ()
+
+
 def test_creation_that_a_crash_interrupted_goes_on(engine: Engine) -> None:
     """The catalog has it; one broker has not, and another is down for the first attempt."""
     with unreachable(engine, "broker-1"), pytest.raises(PartitionUnavailable):

@@ -7,7 +7,7 @@ cached when the tables were all but empty, and on a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -313,6 +313,7 @@ def overview(key: Mapping[str, object], topic_id: int) -> list[Hot]:
     between = {"topic_id": topic_id, "name": SUBSCRIPTION.name, "lower": 0, "upper": 10}
     growth = {"parts": 12, "seconds": 300, "partitions": 32}
     listed = {"topic_id": topic_id, "lower": 0, "upper": 10}
+    place = {"distance": 10**9, "topic": "", "number": 0, "sidecar": False}
     return [
         Hot("topic_summaries", {"topic_ids": [topic_id]}, 5),
         Hot("topic_growth", {"topic_ids": [topic_id], **growth}, 30),
@@ -320,7 +321,7 @@ def overview(key: Mapping[str, object], topic_id: int) -> list[Hot]:
         Hot("subscription_summaries", names | {"part": "", "long_ms": 60_000}, 5),
         Hot("readers_of_partitions", {"topic_id": topic_id, "numbers": [0]}, 5),
         Hot("recoveries_of", key, 5),
-        Hot("snapshot_distances", {"distance": 10**9, "above": 0, "limit": 10}, 5),
+        Hot("snapshot_distances", place | {"part": "", "limit": 10}, 5),
         Hot("cursor_summaries", {**key, "topic_id": topic_id, "after": "", "limit": 10}, 5),
         Hot("ended_within", {**key, "from_offset": 2, "to_offset": 12}, 15),
         Hot("cursors_between", between, 5),
@@ -405,22 +406,22 @@ def connected(database: Database) -> Iterator[Session]:
         yield Session(connection, database._queries)
 
 
-def counters(session: Session) -> dict[str, tuple[int, int]]:
+def counters(session: Session, tables: Sequence[str] = _TABLES) -> dict[str, tuple[int, int]]:
     """Sequential scans and rows read so far, by table; PostgreSQL sums up over transactions."""
     rows = session._connection.execute(
         "SELECT relname, seq_scan, seq_tup_read + coalesce(idx_tup_fetch, 0) AS read"
         " FROM pg_stat_xact_user_tables WHERE relname = ANY (%s)",
-        [_TABLES],
+        [list(tables)],
     ).fetchall()
     return {row.relname: (row.seq_scan, row.read) for row in rows}
 
 
-def check(session: Session, statements: list[Hot]) -> None:
+def check(session: Session, statements: list[Hot], *, tables: Sequence[str] = _TABLES) -> None:
     for hot in statements:
         with undone(session):
-            before = counters(session)
+            before = counters(session, tables)
             hot.run(session)
-            after = counters(session)
+            after = counters(session, tables)
         for table, (scans, read) in after.items():
             scans_before, read_before = before.get(table, (0, 0))
             assert scans == scans_before, f"{hot.name} scans {table}"
@@ -693,6 +694,55 @@ def test_the_coordinators_hot_statements_read_few_rows(
         with connected(unvacuumed) as fresh:
             stop_clock(fresh, filled.at)
             check(fresh, statements)
+
+
+_FILL_CATALOG = (
+    """
+    INSERT INTO coordinator.topic (tenant, namespace, topic, buffer, brokers, retention_ms,
+        retention_bytes, segment_max_messages, segment_max_bytes, deduplication)
+    SELECT 'plans', 'n' || n %% 7, 't' || n, 'marker', '{broker-1}', 1, 1, 1, 1, false
+    FROM generate_series(1, 20000) n
+    """,
+    # Every thousandth is broken.
+    """
+    INSERT INTO coordinator.invariant_check
+        (name, subject, invariant, position, found, counter_examples)
+    SELECT c.name, 'plans/n' || n %% 7 || '/t:' || n, c.invariant, 0, '[]',
+        CASE WHEN n %% 1000 = 0 THEN '[1]'::jsonb ELSE '[]' END
+    FROM generate_series(1, 10000) n, (VALUES ('one_marker', 2), ('index_rows', 1))
+        AS c (name, invariant)
+    """,
+)
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_page_of_topics_or_of_checks_reads_what_it_shows(engine: Engine, analyzed: bool) -> None:
+    """What a filter leaves out it looks at, too, but nothing twice."""
+    database = engine._database
+    topics = {"tenant": "", "namespace": "", "topic": "", "include_system": False, "limit": 10}
+    checks = {"holds": False, "invariant": 0, "name": "", "subject": "", "limit": 30}
+    middle = {"holds": True, "invariant": 2, "name": "one_marker", "subject": "plans/n3/t:2000"}
+    questions = [
+        Hot("list_topics", topics | {"part": ""}, 11, adhoc=True),
+        Hot(
+            "list_topics",
+            topics | {"tenant": "plans", "namespace": "n3", "part": ""},
+            11,
+            adhoc=True,
+        ),
+        Hot("list_topics", topics | {"part": "nowhere"}, 20_050, adhoc=True),
+        Hot("checks", checks | {"broken": False, "part": ""}, 31, adhoc=True),
+        Hot("checks", checks | middle | {"broken": False, "part": ""}, 31, adhoc=True),
+        Hot("checks", checks | {"broken": True, "part": ""}, 21, adhoc=True),
+        Hot("checks", checks | {"broken": True, "part": "/n3/"}, 21, adhoc=True),
+        Hot("checks", checks | {"broken": False, "part": "nowhere"}, 20_050, adhoc=True),
+    ]
+    with autovacuum_off(database, "coordinator"), connected(database) as session:
+        for fill in _FILL_CATALOG:
+            sql(database, fill)
+        if analyzed:
+            sql(database, "ANALYZE coordinator.topic, coordinator.invariant_check")
+        check(session, questions, tables=["topic", "invariant_check"])
 
 
 @pytest.mark.parametrize(

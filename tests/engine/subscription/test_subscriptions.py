@@ -319,6 +319,8 @@ def test_subscriptions_and_topics_are_found_by_a_part_of_their_names(engine: Eng
     assert engine.subscriptions.named("bill", limit=1, look_through=100)[0] == (names[1],)
     assert engine.subscriptions.named("x", limit=5, look_through=2) == ((), False)
     assert engine.topics.named("noth", limit=5, look_through=100) == ((other,), True)
+    assert engine.topics.named("noth", limit=5, look_through=100, partition=1)[0] == (other,)
+    assert engine.topics.named("noth", limit=5, look_through=100, partition=2)[0] == ()
     assert engine.topics.named("__", limit=5, look_through=100)[0] == ()
     assert engine.topics.named("a", limit=5, look_through=1)[1] is False
 
