@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from django import forms
 
-from engine.model.errors import InvalidRequest
 from txnconsole.audit.models import AuditEntry
 from txnconsole.audit.reading import AuditFilter, EntryPage, in_order, newest, numbers_of
 from txnconsole.console.files import moment_text
 from txnconsole.console.inputs import TEXT
-from txnconsole.console.txn_id_forms import parse_txn_id
+from txnconsole.console.object_links import object_named
 
 COLUMNS = (
     *("sequence", "at", "who", "token_id", "action", "object", "reason", "before", "after"),
@@ -40,7 +39,7 @@ class AuditForm(forms.Form):
         return AuditFilter(
             who=data["who"] or None,
             action=data["action"] or None,
-            object=_object(data["object"]) if data["object"] else None,
+            object=object_named(data["object"]) if data["object"] else None,
             after=data["since"],
             before=data["until"],
             people=data["people"],
@@ -55,7 +54,7 @@ def audit_page(*, before: int | None, about: str, people: bool, limit: int) -> E
             id.
         people: leave out what was done with a token.
     """
-    wanted = AuditFilter(object=_object(about) if about else None, people=people)
+    wanted = AuditFilter(object=object_named(about) if about else None, people=people)
     return newest(wanted, below=before, limit=limit)
 
 
@@ -70,11 +69,3 @@ def _value(entry: AuditEntry, column: str) -> object:
         return moment_text(entry.at)
     value: object = getattr(entry, column)
     return bytes(entry.hash).hex() if column == "hash" else value
-
-
-def _object(about: str) -> str:
-    """An object's name in the log: ``transaction:3:42``, ``topic:public/default/flights``, …"""
-    try:
-        return f"transaction:{parse_txn_id(about)}"
-    except InvalidRequest:
-        return about

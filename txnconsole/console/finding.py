@@ -7,7 +7,7 @@ and subscriptions and in the titles of pages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.urls import reverse
@@ -16,18 +16,22 @@ from engine.model.errors import EngineError, InvalidRequest, SubscriptionNotFoun
 from engine.model.message import MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from txnconsole.access.principal import Principal
+from txnconsole.console.numbers import number_of
 from txnconsole.console.shell import pages_for
-from txnconsole.console.txn_id_forms import is_txn_id, parse_txn_id, txn_id_hex
+from txnconsole.console.txn_id_forms import parse_txn_id, txn_id_hex
 from txnconsole.enginedb.wiring import engine
 
 #: How many names of each kind a database searches for a part of a name.
 LOOK_THROUGH = 10_000
 _SUGGESTIONS = 8
 _SCHEMES = re.compile(r"^(persistent|non-persistent)://")
-#: ``topic-partition-3`` as Pulsar writes it.
-_PULSAR_PARTITION = re.compile(r"(.+)-partition-(\d{1,5})", re.ASCII)
-#: ``topic:3@18497``, ``topic:3:18497``: an offset of a partition.
-_OFFSET = re.compile(r"(.+:\d{1,5})[@:](\d{1,18})", re.ASCII)
+#: ``partition:public/default/flights:2`` as alerts and the audit log name it, ``coordinator 2``.
+_KIND = re.compile(
+    r"(transaction|txn|partition|topic|subscription|coordinator)[:\s]\s*(\S.*)", re.IGNORECASE
+)
+#: ``topic:3``, ``topic-partition-3`` as Pulsar writes it, and with an offset of that partition
+#: ``topic:3@18497``, ``topic:3:18497``.
+_PLACE = re.compile(r"(.+?)(?::|-partition-)(\d{1,5})(?:[@:](\d{1,18}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,40 +56,45 @@ class Finds:
 
 def find(text: str, principal: Principal, *, limit: int = _SUGGESTIONS) -> Finds:
     """What the text can mean, the likeliest first."""
-    text = _SCHEMES.sub("", text.strip())
+    text = text.strip()
     if not text:
         return Finds(tuple(_pages("", principal)), exact=False)
-    named = tuple(_named(text))
+    kind, name = kind_and_name(text)
+    named = tuple(_named(kind, name))
     if named:
         return Finds(named, exact=True)
-    names, complete = _names(text, limit)
+    names, complete = _names(kind, name, limit)
     items = (*names, *_pages(text, principal))
     return Finds(items[:limit], exact=False, complete=complete)
 
 
-def _named(text: str) -> Iterator[Find]:
-    if is_txn_id(text):
-        txn_id = parse_txn_id(text)
-        address = reverse("console:transaction", args=[txn_id])
-        yield Find("Transaction", str(txn_id), txn_id_hex(txn_id), address)
-    yield from _messages(text)
-    for read in (_offset, _partition, _topic, _subscription):
+def kind_and_name(text: str) -> tuple[str, str]:
+    """The word for a kind that stands before a name, in lower case, empty where there is none, and
+    the name without its scheme."""
+    told = _KIND.fullmatch(text)
+    kind, name = (told[1].lower(), told[2]) if told else ("", text)
+    return kind, _SCHEMES.sub("", name)
+
+
+def _named(kind: str, text: str) -> Iterator[Find]:
+    for read in _READERS[kind]:
         try:
-            found = read(text)
+            yield from read(text)
         except InvalidRequest:
             continue
-        if found is not None:
-            yield found
+
+
+def _transaction(text: str) -> Iterator[Find]:
+    txn_id = parse_txn_id(text)
+    address = reverse("console:transaction", args=[txn_id])
+    yield Find("Transaction", str(txn_id), txn_id_hex(txn_id), address)
 
 
 def _messages(text: str) -> Iterator[Find]:
     """A message id has a ledger and no topic; the brokers know whose ledger it is."""
-    try:
-        message_id = MessageID.parse(text if text.count(":") == 3 else f"{text}:0")
-    except InvalidRequest:
-        return
     if text.count(":") < 2:  # A message id has two or more colons; a transaction id has one.
         return
+    message_id = MessageID.parse(text if text.count(":") == 3 else f"{text}:0")
     for partition in engine().inspect.partitions_of(message_id):
         yield Find(
             "Message",
@@ -95,42 +104,62 @@ def _messages(text: str) -> Iterator[Find]:
         )
 
 
-def _offset(text: str) -> Find | None:
-    found = _OFFSET.fullmatch(text)
-    if found is None:
-        return None
-    partition, offset = PartitionName.parse(found[1]), int(found[2])
-    return Find("Offset", f"{partition}@{offset}", "in the log", _log(partition, offset))
+def _place(text: str) -> Iterator[Find]:
+    found = _PLACE.fullmatch(text)
+    if found is not None:
+        yield _found_place(TopicName.parse(found[1]), int(found[2]), found[3])
 
 
-def _partition(text: str) -> Find:
-    found = _PULSAR_PARTITION.fullmatch(text)
-    partition = PartitionName.parse(f"{found[1]}:{found[2]}" if found else text)
-    return Find("Partition", str(partition), "its log", _log(partition))
-
-
-def _topic(text: str) -> Find | None:
-    if _PULSAR_PARTITION.fullmatch(text):
-        return None
+def _topic(text: str) -> Iterator[Find]:
+    if _PLACE.fullmatch(text):
+        return
     name = TopicName.parse(text)
     try:
         engine().topics.get(name)
     except TopicNotFound:  # The text may be the beginning of a name.
-        return None
-    return Find("Topic", str(name), "", reverse("console:topic", args=[name]))
+        return
+    yield _found_topic(name)
 
 
-def _subscription(text: str) -> Find | None:
+def _subscription(text: str) -> Iterator[Find]:
     """Read ``tenant/namespace/topic/subscription``."""
-    topic, slash, name = text.rpartition("/")
-    if not slash:
-        return None
-    full = SubscriptionName(TopicName.parse(topic), name)
+    full = SubscriptionName.parse(text)
     try:
         engine().subscriptions.get(full)
     except (TopicNotFound, SubscriptionNotFound):
-        return None
-    return _found_subscription(full)
+        return
+    yield _found_subscription(full)
+
+
+def _coordinator(text: str) -> Iterator[Find]:
+    number = number_of(text, digits=5)
+    if number is not None and number < engine().coordinator.number():
+        address = reverse("console:coordinator", args=[number])
+        yield Find("Coordinator", str(number), "", address)
+
+
+#: What a text is read as: after a word for its kind, and without one.
+_READERS: Mapping[str, Sequence[Callable[[str], Iterator[Find]]]] = {
+    "": (_transaction, _messages, _place, _topic, _subscription),
+    "transaction": (_transaction,),
+    "txn": (_transaction,),
+    "partition": (_place,),
+    "topic": (_topic,),
+    "subscription": (_subscription,),
+    "coordinator": (_coordinator,),
+}
+
+
+def _found_place(topic: TopicName, number: int, offset: str | None) -> Find:
+    partition = PartitionName(topic, number)
+    if offset is None:
+        return Find("Partition", str(partition), "its log", _log(partition))
+    at = int(offset)
+    return Find("Offset", f"{partition}@{at}", "in the log", _log(partition, at))
+
+
+def _found_topic(name: TopicName) -> Find:
+    return Find("Topic", str(name), "", reverse("console:topic", args=[name]))
 
 
 def _found_subscription(name: SubscriptionName) -> Find:
@@ -138,27 +167,38 @@ def _found_subscription(name: SubscriptionName) -> Find:
     return Find("Subscription", name.name, f"of {name.topic}", address)
 
 
-def _names(text: str, limit: int) -> tuple[list[Find], bool]:
-    """Topics and subscriptions with the text in their names; first those that begin with it."""
-    wanted = text.lower()
+def _names(kind: str, text: str, limit: int) -> tuple[list[Find], bool]:
+    """Topics and subscriptions with the text in their names, or with what stands before the number
+    of a partition; first those that begin with it."""
+    place = None if kind in ("topic", "subscription") else _PLACE.fullmatch(text)
+    wanted = (place[1] if place else text).lower()
+    found: list[tuple[str, Find]] = []
+    complete = True
     try:
-        topics, all_topics = engine().topics.named(
-            wanted,
-            limit=limit,
-            look_through=LOOK_THROUGH,
-            include_system=wanted.startswith("__"),
-        )
-        subscriptions, all_subscriptions = engine().subscriptions.named(
-            wanted, limit=limit, look_through=LOOK_THROUGH
-        )
+        if kind in ("", "topic", "partition"):
+            topics, complete = engine().topics.named(
+                wanted,
+                limit=limit,
+                look_through=LOOK_THROUGH,
+                include_system=wanted.startswith("__"),
+                partition=int(place[2]) if place else 0,
+            )
+            found += [
+                (one.topic, _found_place(one, int(place[2]), place[3]))
+                if place
+                else (one.topic, _found_topic(one))
+                for one in topics
+            ]
+        if kind in ("", "subscription") and not place:
+            subscriptions, all_of_them = engine().subscriptions.named(
+                wanted, limit=limit, look_through=LOOK_THROUGH
+            )
+            found += [(one.name, _found_subscription(one)) for one in subscriptions]
+            complete = complete and all_of_them
     except EngineError:
         return [], False
-    found = [
-        (one.topic, Find("Topic", str(one), "", reverse("console:topic", args=[one])))
-        for one in topics
-    ] + [(one.name, _found_subscription(one)) for one in subscriptions]
     found.sort(key=lambda pair: (not pair[0].lower().startswith(wanted), pair[0]))
-    return [find for _, find in found], all_topics and all_subscriptions
+    return [find for _, find in found], complete
 
 
 def _pages(text: str, principal: Principal) -> Iterator[Find]:

@@ -1,4 +1,5 @@
-"""Links to the pages of objects that the audit log and alerts name."""
+"""The objects that the audit log and alerts name: how pages write them, what of them a reader may
+type, and links to their pages."""
 
 from __future__ import annotations
 
@@ -8,10 +9,12 @@ from collections.abc import Callable, Mapping
 from django.urls import NoReverseMatch, reverse
 
 from engine.model.errors import InvalidRequest
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import SIDECAR_SUFFIX, PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
+from txnconsole.console.txn_id_forms import parse_txn_id
 
 _TRANSACTION = re.compile(r"(?:transaction[: ])?(\d{1,5}:\d{1,18})", re.ASCII)
+_COORDINATOR = re.compile(r"coordinator[: ](\d{1,5})", re.ASCII | re.IGNORECASE)
 
 
 def address_of(text: str) -> str | None:
@@ -27,9 +30,37 @@ def address_of(text: str) -> str | None:
         return None
 
 
+def written(text: str) -> str:
+    """An object as pages write it: ``partition:public/default/flights:0`` without its kind, which
+    the form of the name tells; ``coordinator:3`` in words."""
+    kind, _, name = text.partition(":")
+    if kind == "coordinator":
+        return f"coordinator {name}"
+    return name if kind in _TOLD_BY_FORM and address_of(text) else text
+
+
+def object_named(text: str) -> str:
+    """The object that a reader means, who may write it as pages do, or a transaction's id in any
+    form; a text that names none of these as it is."""
+    text = text.strip()
+    if (found := _COORDINATOR.fullmatch(text)) is not None:
+        return f"coordinator:{found[1]}"
+    for kind, read in _TOLD_BY_FORM.items():
+        try:
+            return f"{kind}:{read(text)}"
+        except InvalidRequest:
+            continue
+    return text
+
+
 def _partition(name: str) -> str:
-    partition = PartitionName.parse(name.removesuffix("/_txnlog"))
+    partition = _read_partition(name)
     return reverse("console:log", args=[partition.topic, partition.number])
+
+
+def _read_partition(name: str) -> PartitionName:
+    partition = PartitionName.parse(name.removesuffix(SIDECAR_SUFFIX))
+    return partition.sidecar() if name.endswith(SIDECAR_SUFFIX) else partition
 
 
 def _subscription(name: str) -> str:
@@ -37,6 +68,13 @@ def _subscription(name: str) -> str:
     return reverse("console:subscription", args=[found.topic, found.name])
 
 
+#: Kinds of objects whose names differ in form, and how each is read.
+_TOLD_BY_FORM: Mapping[str, Callable[[str], object]] = {
+    "transaction": parse_txn_id,
+    "partition": _read_partition,
+    "topic": TopicName.parse,
+    "subscription": SubscriptionName.parse,
+}
 _PAGES: Mapping[str, Callable[[str], str]] = {
     "partition": _partition,
     "topic": lambda name: reverse("console:topic", args=[TopicName.parse(name)]),

@@ -106,11 +106,27 @@ def test_a_state_has_icon_word_and_colour() -> None:
     assert "Aborting" in html
 
 
-def test_the_object_of_an_entry_is_a_link_when_it_is_a_transaction() -> None:
-    assert linked_object("transaction:3:42") == '<a href="/transactions/3:42">transaction:3:42</a>'
-    assert linked_object("<topic>") == "&lt;topic&gt;"
-    assert linked_object("coordinator:3") == '<a href="/coordinators/3">coordinator:3</a>'
-    assert linked_object("coordinators") == '<a href="/coordinators">coordinators</a>'
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("transaction:3:42", '<a href="/transactions/3:42">3:42</a>'),
+        (
+            "partition:a/b/flights:2",
+            '<a href="/topics/a/b/flights/partitions/2/log">a/b/flights:2</a>',
+        ),
+        ("topic:a/b/c", '<a href="/topics/a/b/c">a/b/c</a>'),
+        ("subscription:a/b/c/d", '<a href="/subscriptions/a/b/c/d">a/b/c/d</a>'),
+        ("coordinator:3", '<a href="/coordinators/3">coordinator 3</a>'),
+        ("coordinators", '<a href="/coordinators">coordinators</a>'),
+        ("topic:none", "topic:none"),
+        ("user:3:42", "user:3:42"),
+        ("<topic>", "&lt;topic&gt;"),
+    ],
+)
+def test_an_object_is_a_link_when_it_has_a_page_and_bears_its_kind_where_its_form_does_not_tell(
+    text: str, told: str
+) -> None:
+    assert linked_object(text) == told
 
 
 @pytest.mark.parametrize(

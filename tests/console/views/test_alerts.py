@@ -169,7 +169,7 @@ def test_a_list_that_means_nothing_is_read_anew(operator: Client, query: str) ->
 def test_acknowledging_closes_the_dialog_and_shows_who(engine: Engine, operator: Client) -> None:
     alert = fired(engine)
     path = f"/alerts/{alert.pk}/acknowledge"
-    assert "partition:public/default/flights:0" in body(operator.get(path, **HTMX))
+    assert "public/default/flights:0</span>" in body(operator.get(path, **HTMX))
     answer = operator.post(path, {"note": "on it"}, **HTMX)
     assert (answer.status_code, answer.headers["HX-Trigger"]) == (204, "alerted")
     assert "a-operator: on it" in body(operator.get("/alerts"))

@@ -45,11 +45,51 @@ def test_every_form_of_a_transactions_id_leads_to_it(orders: Orders, viewer: Cli
         (f"{TOPIC}:0:5", f"{LOG}?at=5"),
         (f"{TOPIC}/billing", f"/subscriptions/{TOPIC}/billing"),
         ("bill", f"/subscriptions/{TOPIC}/billing"),
+        # As alerts and the audit log name things, and as people say them.
+        (f"partition:{TOPIC}:0", LOG),
+        (f"topic:{TOPIC}", f"/topics/{TOPIC}"),
+        (f"topic:persistent://{TOPIC}", f"/topics/{TOPIC}"),
+        (f"subscription:{TOPIC}/billing", f"/subscriptions/{TOPIC}/billing"),
+        ("subscription bill", f"/subscriptions/{TOPIC}/billing"),
+        ("transaction:2:446", "/transactions/2:446"),
+        ("txn:2:446", "/transactions/2:446"),
+        ("Transaction 2:446", "/transactions/2:446"),
+        ("coordinator 2", "/coordinators/2"),
+        ("coordinator:2", "/coordinators/2"),
+        # A part of a topic's name, with the number of a partition.
+        ("order:1", f"/topics/{TOPIC}/partitions/1/log"),
+        ("ORDERS-partition-1", f"/topics/{TOPIC}/partitions/1/log"),
+        ("partition rders:0", LOG),
+        ("orders:0@5", f"{LOG}?at=5"),
         ("coordin", "/coordinators"),
     ],
 )
 def test_names_lead_to_their_pages(orders: Orders, viewer: Client, text: str, address: str) -> None:
     assert goes_to(viewer, text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["orders:2", "topic:bill", "subscription:orders", "coordinator 16", "partition orders:9"],
+)
+def test_what_is_not_there_or_of_another_kind_is_not_found(
+    orders: Orders, viewer: Client, text: str
+) -> None:
+    answer = viewer.get("/search", {"q": text})
+    assert answer.status_code == 200
+    assert "Nothing is called" in answer.content.decode()
+
+
+def test_a_partition_of_several_topics_is_listed_for_each(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    other = TopicName("public", "default", "preorders")
+    engine.topics.create(other, TopicSettings(partitions=2))
+    items = viewer.get("/search/suggest", {"q": "orders:1"}).json()["items"]
+    assert [(item["kind"], item["title"]) for item in items] == [
+        ("Partition", f"{TOPIC}:1"),
+        ("Partition", f"{other}:1"),
+    ]
 
 
 def test_the_beginning_of_a_full_name_is_looked_for(orders: Orders, viewer: Client) -> None:

@@ -24,7 +24,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
-from txnconsole.console.object_links import address_of
+from txnconsole.console.object_links import address_of, written
 from txnconsole.console.payload import Preview, preview
 from txnconsole.console.quantities import percent
 from txnconsole.console.txn_id_forms import txn_id_hex
@@ -165,13 +165,16 @@ def spoken(code: str) -> str:
     return code.replace("_", " ").capitalize()
 
 
+register.filter("object_name", written)
+
+
 @register.filter
 def linked_object(text: str) -> SafeString:
     """The object of an audit entry or an alert; a link when it has a page."""
     address = address_of(text)
     if address is None:
-        return format_html("{}", text)
-    return format_html('<a href="{}">{}</a>', address, text)
+        return format_html("{}", written(text))
+    return format_html('<a href="{}">{}</a>', address, written(text))
 
 
 @register.filter

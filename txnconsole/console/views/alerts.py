@@ -24,6 +24,7 @@ from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, refusal
 from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
+from txnconsole.console.object_links import object_named
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.slices import page_of, slice_of_query
 
@@ -137,7 +138,7 @@ def _resolved(request: ConsoleRequest) -> tuple[QuerySet[Alert], str, str]:
     rule = request.GET.get("rule", "").strip()
     resolved = Alert.objects.filter(state=AlertState.RESOLVED)
     if about:
-        resolved = resolved.filter(object=about)
+        resolved = resolved.filter(object=object_named(about))
     if rule:
         resolved = resolved.filter(rule_name=rule)
     return resolved, about, rule
