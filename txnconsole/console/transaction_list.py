@@ -82,8 +82,9 @@ class Listing:
         return _ORDERS[self.order]
 
     @property
-    def by_age(self) -> str:
-        """The address of this list ordered by age the other way round."""
+    def by_opening(self) -> str:
+        """The address of this list ordered by when transactions were opened, the other way
+        round."""
         newest = self.order is TransactionOrder.NEWEST
         return self.address(sort=str(TransactionOrder.OLDEST) if newest else "")
 

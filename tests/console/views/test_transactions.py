@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -75,13 +77,38 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     assert seen == ids[::-1]
 
 
-def test_a_narrowed_list_says_that_newer_ones_may_not_match_it(
+def test_of_what_is_opened_later_only_a_list_of_all_tells_the_number(
     orders: Orders, viewer: Client
 ) -> None:
-    told = "</b> opened since this page was read, matching or not; show"
-    assert told in viewer.get("/transactions?q=owner:nobody").content.decode()
-    assert told in viewer.get("/transactions?status=OPEN").content.decode()
-    assert told not in viewer.get("/transactions").content.decode()
+    """What is counted is all that is opened, whether it matches a query or not."""
+    told = "Others have been opened since this page was read; look for matches"
+    for query in ("q=owner:nobody", "status=OPEN"):
+        narrowed = viewer.get(f"/transactions?{query}").content.decode()
+        assert told in narrowed
+        assert "data-newer" not in narrowed
+    whole = viewer.get("/transactions").content.decode()
+    assert "<b data-newer></b> opened since this page was read; show" in whole
+    assert told not in whole
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize(
+    ("query", "column", "direction", "other"),
+    [
+        ("", "Opened (UTC) ↓", "descending", "?sort=oldest"),
+        ("sort=oldest", "Opened (UTC) ↑", "ascending", "?"),
+        ("sort=overdue", "Time left ↑", "ascending", "?sort=overdue"),
+        ("status=OPEN", "Opened (UTC) ↓", "descending", "?q=status:OPEN&amp;sort=oldest"),
+    ],
+)
+def test_the_mark_of_the_order_is_on_the_column_that_is_in_order(
+    viewer: Client, query: str, column: str, direction: str, other: str
+) -> None:
+    text = viewer.get(f"/transactions?{query}").content.decode()
+    [(marked, head)] = re.findall(r'<th scope="col"[^>]* aria-sort="(\w+)">(.*?)</th>', text)
+    assert marked == direction
+    assert head == f'<a href="{other}">{column}</a>'
+    assert '<th scope="col" class="right">Age / took</th>' in text
 
 
 def test_rows_are_read_again_by_id_and_unknown_ids_are_left_out(
