@@ -244,6 +244,13 @@ def _plain(path: str, *command: str, query: Mapping[str, Any] | None = None) -> 
     return lambda _: Call(path, query or {}, command or None)
 
 
+def _unless_filtered(
+    call: Callable[[PageAddress], Call],
+) -> Callable[[PageAddress], Call | None]:
+    """Of a list without a filter by name; the REST API has no such filter."""
+    return lambda page: None if page.query.get("q") else call(page)
+
+
 _SLOW = ("transactions", "slow", "--min-age", "0")
 _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
     "overview": _plain("slow-transactions", *_SLOW, query={"min_age_ms": 0}),
@@ -262,7 +269,7 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
         f"jobs/{page.path['job_id']}", command=("jobs", "describe", page.path["job_id"])
     ),
     "hanging": _plain("hanging-transactions", "transactions", "find-hanging"),
-    "topics": _plain("topics", "topics", "list"),
+    "topics": _unless_filtered(_plain("topics", "topics", "list")),
     "topic": lambda page: Call(
         f"{page.topic}/partitions", command=("topics", "describe", page.path["topic"])
     ),
@@ -329,7 +336,9 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
         command=("coordinators", "scale", 16, "--reason", WHY),
     ),
     "coordinator": lambda page: Call(f"coordinators/{page.path['tc_id']}"),
-    "invariants": _plain("invariants"),
+    "invariants": _unless_filtered(
+        lambda page: Call("invariants", {"broken": "true"} if page.query.get("broken") else {})
+    ),
     "explain": _explain,
     "pipeline": lambda page: Call("pipeline/runs", page.given("kind", "state")),
     "run": lambda page: Call(f"pipeline/runs/{page.path['run_id']}"),

@@ -26,6 +26,11 @@ OTHERS = {
     "explain, a subscription": "/explain?partition={topic}:0&message=5&subscription={subscription}",
     "explain, a subscription, uncommitted": "/explain?partition={topic}:0&message=5"
     "&subscription={subscription}&isolation=read_uncommitted",
+    "topics, narrowed": "/topics?q=order",
+    "subscriptions, narrowed": "/subscriptions?q=billing",
+    "snapshots, narrowed": "/snapshots?q=orders:0",
+    "invariants, narrowed": "/invariants?q=orders:0",
+    "search, a partition": "/search/suggest?q=more:0",
     "aborted, checked": "/topics/{topic}/partitions/0/aborted?verify=0",
     "aborted, a sidecar": f"/topics/{SIDECAR}/partitions/0/aborted?start=0&end=9",
     "aborted, a sidecar, checked": f"/topics/{SIDECAR}/partitions/0/aborted?verify=0",

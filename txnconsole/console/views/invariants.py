@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_POST
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName
 from txnconsole.access.roles import Permission
+from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
@@ -44,16 +45,21 @@ def invariants(request: ConsoleRequest) -> HttpResponse:
     """Every check with its result, its time, and its counter-examples."""
     broken = request.GET.get("broken") == "1"
     cursor = request.GET.get("cursor") or None
+    wanted = NameFilter.of(request)
     found = region(
-        lambda: engine().inspect.invariant_state(broken=broken, limit=PAGE_ROWS, cursor=cursor)
+        lambda: engine().inspect.invariant_state(
+            broken=broken, part=wanted.part, limit=PAGE_ROWS, cursor=cursor
+        )
     )
     if isinstance(found.error, InvalidRequest):
         raise found.error
     checks = found.value.page.items if found.value else ()
     context = {
         "channel": "overview",
+        "filter": wanted,
         "found": found,
         "broken": broken,
+        "keep": "broken" if broken else "",
         "rows": [
             (check, PROMISES.get(check.name, check.name.replace("_", " ").capitalize()),
              _partition(check.subject))

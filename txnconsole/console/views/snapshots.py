@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
+from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.reads import region
@@ -43,14 +44,17 @@ def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> Http
 def snapshots(request: ConsoleRequest) -> HttpResponse:
     """All partitions; first the one whose recovery would have to read most."""
     cursor = request.GET.get("cursor") or None
+    wanted = NameFilter.of(request)
+    lists = engine().inspect.lists
     found = region(
-        lambda: engine().inspect.lists.snapshot_distances(limit=PAGE_ROWS, cursor=cursor)
+        lambda: lists.snapshot_distances(part=wanted.part, limit=PAGE_ROWS, cursor=cursor)
     )
     if isinstance(found.error, InvalidRequest):
         raise found.error
     page_of, unavailable = found.value if found.value else (None, {})
     context = {
         "channel": "overview",
+        "filter": wanted,
         "found": found,
         "rows": page_of.items if page_of else (),
         "next_cursor": page_of.next_cursor if page_of else None,

@@ -32,6 +32,7 @@ from txnconsole.console.ack_strip import (
 )
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.inputs import NUMBER
+from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.readers import PATIENCE_MS, Verdict, of_cursor, of_subscription
@@ -52,13 +53,19 @@ Held = tuple[int, PendingAck]
 def subscriptions(request: ConsoleRequest) -> HttpResponse:
     """Subscriptions of all topics, by name, a page at a time."""
     cursor = request.GET.get("cursor") or None
+    wanted = NameFilter.of(request)
     lists = engine().inspect.lists
-    found = region(lambda: lists.subscriptions(long_ms=PATIENCE_MS, limit=PAGE_ROWS, cursor=cursor))
+    found = region(
+        lambda: lists.subscriptions(
+            part=wanted.part, long_ms=PATIENCE_MS, limit=PAGE_ROWS, cursor=cursor
+        )
+    )
     if isinstance(found.error, InvalidRequest):
         raise found.error
     page_of, unavailable = found.value if found.value else (None, {})
     context = {
         "channel": "overview",
+        "filter": wanted,
         "found": found,
         "rows": [(row, _verdict(row, unavailable)) for row in page_of.items] if page_of else [],
         "next_cursor": page_of.next_cursor if page_of else None,

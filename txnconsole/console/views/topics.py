@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from engine.inspect.topics import PART_SECONDS, SEGMENTS, ListedPartition, TopicSummary
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
+from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.readers import Verdict, is_held_long, of_partition
@@ -60,8 +61,12 @@ class PartitionRow:
 def topics(request: ConsoleRequest) -> HttpResponse:
     """Topics in the order of their names, a page at a time."""
     system = request.GET.get("system") == "1"
+    wanted = NameFilter.of(request)
     found = engine().topics.list(
-        limit=PAGE_ROWS, cursor=request.GET.get("cursor") or None, include_system=system
+        part=wanted.part,
+        limit=PAGE_ROWS,
+        cursor=request.GET.get("cursor") or None,
+        include_system=system,
     )
     summaries = engine().inspect.lists.topics(found.items)
     now = request.standing().now
@@ -70,10 +75,12 @@ def topics(request: ConsoleRequest) -> HttpResponse:
         unavailable |= summary.unavailable
     context = {
         "channel": "overview",
+        "filter": wanted,
         "rows": [TopicRow(each, sparkline(each.growth), now) for each in summaries],
         "unavailable": unavailable,
         "next_cursor": found.next_cursor,
         "system": system,
+        "keep": "system" if system else "",
     }
     return show(request, "console/topics.html", context, region="console/partials/topics.html")
 
