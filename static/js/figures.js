@@ -3,7 +3,7 @@
 
 import { colour, CONFIG, dressed, fail, font, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
-import { brief, count } from "./format.js";
+import { count, duration, UNITS } from "./format.js";
 import "./shell.js";
 
 const section = one("#charts");
@@ -14,16 +14,16 @@ let series = null;
 
 const rank = (column) => column.slice(-3);
 const word = (column) => words[column] ?? rank(column);
-const text = (column, value) => (value === null ? "–" : column in words && column !== "held_ms" ? count(value) : brief(value));
+const text = (column, value) => (value === null ? "–" : column in words && column !== "held_ms" ? count(value) : duration(value));
 const ink = (column) => (column in inks ? `${inks[column]}-ink` : ranks[rank(column)]);
-/** Amounts of time are drawn in the largest unit that fits; percentiles in seconds; counts as they are. */
-const UNITS = [[3_600_000, " h"], [60_000, " min"], [1_000, " s"]];
 
+/** Amounts of time are drawn in the largest unit that fits; percentiles in seconds; counts as they are. */
 function unitOf(name) {
   if (name !== "amount") return [1000, " s"];
   if (columns(name)[0] !== "held_ms") return [1, ""];
   const most = Math.max(...series.held_ms);
-  return UNITS.find(([size]) => most >= size) ?? UNITS.at(-1);
+  const [size, word] = UNITS.find(([size]) => most >= size) ?? UNITS.at(-1);
+  return [size, ` ${word}`];
 }
 
 const columns = (name) => [...new Set(series.figures[name].data.map((trace) => trace.meta))];

@@ -4,14 +4,14 @@
 
 import { colour, font, shownTime, transparent } from "./chart.js";
 import { h } from "./dom.js";
-import { brief, count } from "./format.js";
+import { count, duration } from "./format.js";
 
 const LEFT = 54;
 const RIGHT = 92;
 const TOP = 6;
 const BOTTOM = 22;
 
-const between = (row) => `${row ? brief(2 ** row) : "0"} to ${brief(2 ** (row + 1))}`;
+const between = (row) => `${row ? duration(2 ** row) : "0"} to ${duration(2 ** (row + 1))}`;
 const written = (at, from, to) => new Date(shownTime(at)).toISOString().slice(from, to).replace("T", " ");
 const LINES = [["p99", "ink-2", 1, [2, 3]], ["p95", "ink-2", 1, []], ["p50", "ink", 2, []]];
 const rowsOf = (span) => Object.entries(span).map(([row, number]) => [Number(row), number]);
@@ -79,14 +79,14 @@ function line(pen, series, at, name, [token, wide, dash], width, labelled) {
   const newest = series[name].findLast((value) => value !== null);
   pen.textAlign = "left";
   pen.fillText(name, width - RIGHT + 6, labelled - 7);
-  pen.fillText(brief(newest), width - RIGHT + 6, labelled + 7);
+  pen.fillText(duration(newest), width - RIGHT + 6, labelled + 7);
 }
 
 function labels(pen, series, at, width, height) {
   pen.textBaseline = "middle";
   pen.textAlign = "right";
   const every = Math.ceil((at.high - at.low + 1) / 6);
-  for (let row = at.low; row <= at.high; row += every) pen.fillText(row ? brief(2 ** row) : "0", LEFT - 6, at.y(row) + at.tall);
+  for (let row = at.low; row <= at.high; row += every) pen.fillText(row ? duration(2 ** row) : "0", LEFT - 6, at.y(row) + at.tall);
   pen.textAlign = "center";
   for (const part of [0.1, 0.37, 0.63, 0.9]) {
     const x = LEFT + part * (width - LEFT - RIGHT);
@@ -111,7 +111,7 @@ export function heatText(series) {
   const index = series.doublings.findLastIndex((span) => Object.keys(span).length);
   if (index < 0) return "Nothing has ended in this range.";
   const [row, number] = most(series.doublings[index]);
-  const lines = LINES.map(([name]) => `${name} ${brief(series[name][index])}`);
+  const lines = LINES.map(([name]) => `${name} ${duration(series[name][index])}`);
   return `Newest: at ${written(series.at[index], 5, 19)} ${lines.join(", ")}; most took ${between(row)}, ${count(number)} of them.`;
 }
 
@@ -119,7 +119,7 @@ export function heatText(series) {
 export function heatTable(series, rows) {
   const lines = series.doublings.map((span, index) => {
     const counted = rowsOf(span).sort(([a], [b]) => a - b).map(([row, number]) => `${between(row)}: ${count(number)}`);
-    const lines = LINES.map(([name]) => h("td", { class: "right num" }, series[name][index] === null ? "–" : brief(series[name][index])));
+    const lines = LINES.map(([name]) => h("td", { class: "right num" }, series[name][index] === null ? "–" : duration(series[name][index])));
     return h("tr", {}, h("td", { class: "num" }, written(series.at[index], 0, 19)), ...lines, h("td", { class: "num wrap" }, counted.join(", ") || "–"));
   });
   const head = h("tr", {}, h("th", { scope: "col" }, "From"), ...LINES.map(([name]) => h("th", { scope: "col", class: "right" }, name)), h("th", { scope: "col" }, "How many took how long"));

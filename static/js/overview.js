@@ -3,7 +3,7 @@
 
 import { colour, CONFIG, dressed, fail, mend, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
-import { brief, UNITS } from "./format.js";
+import { duration, rate, UNITS } from "./format.js";
 import { askJson, freshness } from "./freshness.js";
 import { drawHeatmap, heatTable, heatText } from "./heatmap.js";
 import { live } from "./live.js";
@@ -12,11 +12,10 @@ import "./shell.js";
 const EVERY_MS = 10_000;
 const TABLE_ROWS = 60;
 const section = one("#trends");
-const rate = (value) => `${value.toFixed(1)} /s`;
 const shown = {
   throughput: { columns: ["committed", "aborted"], text: rate },
   live: { columns: ["open", "committing", "aborting"], text: String },
-  oldest: { columns: ["oldest"], text: brief },
+  oldest: { columns: ["oldest"], text: duration },
 };
 let figures = null;
 let series = null;
@@ -54,7 +53,7 @@ function age(figure) {
   const [trace] = figure.data;
   const [ms, name] = unit();
   trace.y = series.oldest.map((value) => (value === null ? null : value / ms));
-  trace.customdata = series.oldest.map((value) => (value === null ? "" : brief(value)));
+  trace.customdata = series.oldest.map((value) => (value === null ? "" : duration(value)));
   trace.line.color = colour("open-fill");
   trace.fillcolor = transparent(colour("open-fill"), 0.16);
   return { yaxis: { ticksuffix: ` ${name}`, range: [0, (mostAge() / ms) * 1.15] } };
@@ -102,7 +101,7 @@ function layoutOf(name) {
 function drawTimeout(layout) {
   const y = series.timeout / unit()[0];
   layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { color: colour("aborted-ink"), width: 1, dash: "dash" } }];
-  layout.annotations.push(note(`Timeout ${brief(series.timeout)}`, y, "aborted-ink", { x: 0, xshift: 4, yshift: 8 }));
+  layout.annotations.push(note(`Timeout ${duration(series.timeout)}`, y, "aborted-ink", { x: 0, xshift: 4, yshift: 8 }));
 }
 
 /* Drawing: only what is in sight, one chart a task */

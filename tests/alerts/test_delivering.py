@@ -73,7 +73,7 @@ def test_notices_wait_for_others_and_become_one_message() -> None:
     assert [one["status"] for one in content["alerts"]] == ["firing", "firing", "resolved"]
     assert content["alerts"][0]["severity"] == "critical"
     assert "Firing (2)" in content["text"]
-    assert "1 min 1 s, more than 1 min" in content["text"]
+    assert "1 min 01 s, more than 1 min" in content["text"]
     assert "Resolved (1)" in content["text"]
 
 

@@ -18,9 +18,9 @@ def test_a_span_has_no_digits_that_no_clock_told() -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (0, Unit.MILLISECONDS, "0 s"),
+        (0, Unit.MILLISECONDS, "0 ms"),
         (12, Unit.MILLISECONDS, "12 ms"),
-        (184_000, Unit.MILLISECONDS, "3 min 4 s"),
+        (184_000, Unit.MILLISECONDS, "3 min 04 s"),
         (90_000_000, Unit.MILLISECONDS, "1 d 1 h"),
         (33.333, Unit.PERCENT, "33.3 %"),
         (10, Unit.PER_MINUTE, "10 a minute"),

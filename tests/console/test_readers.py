@@ -58,7 +58,7 @@ def status(held_ms: int | None, state: PartitionState = PartitionState.ONLINE) -
     ("held_ms", "readers", "reach", "told"),
     [
         (None, None, Reach.GO_ON, "Nothing holds readers back."),
-        (SHORT, Readers(2, 2), Reach.WAITING, "Held back for 1 min 00 s, which is not long."),
+        (SHORT, Readers(2, 2), Reach.WAITING, "Held back for 1 min, which is not long."),
         (LONG, Readers(3, 2), Reach.STOPPED, "2 of 3 subscriptions have nothing left before that"),
         (LONG, Readers(1, 1), Reach.STOPPED, "its one subscription has nothing left before that"),
         (LONG, Readers(3, 0), Reach.AT_RISK, "its subscriptions have something left"),

@@ -18,12 +18,12 @@ def test_idle_time_is_told_and_drawn_short_on_demand() -> None:
     )
     whole, short = (figure(one, lanes(one), hide_idle=hide) for hide in (False, True))
     [[since, until, took]] = whole["idle"]
-    assert (since, until, took) == (0, 60, "1 h 00 min")
+    assert (since, until, took) == (0, 60, "1 h")
     bars = {trace["meta"]: trace for trace in short["data"]}
     assert bars["OPEN"]["x"][0] < 0.01  # Minutes: an hour is drawn as less than a second.
     assert bars["ABORTING"]["x"] == [round(1 / 60, 4)]
     axis = short["layout"]["xaxis"]
-    assert axis["ticktext"] == ["0 ms", "1 h 00 min", "1 h 00 min"]
+    assert axis["ticktext"] == ["0 ms", "1 h", "1 h 00 min"]
     assert "ticksuffix" not in axis
 
 

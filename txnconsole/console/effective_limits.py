@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.conf import settings
 
 from engine.settings import EngineSettings
-from txnconsole.console.templatetags.console import count, duration, size
+from txnconsole.quantities import count, duration, size
 from txnconsole.trends import COARSE_KEPT, FINE_KEPT
 
 _BUILT_IN = ""

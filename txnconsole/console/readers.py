@@ -18,7 +18,7 @@ from engine.inspect.topics import Readers
 from engine.model.partition import PartitionState, PartitionStatus
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.health import PATIENCE
-from txnconsole.console.templatetags.console import count, counted, duration
+from txnconsole.quantities import count, counted, duration
 
 #: For how long being held back is normal.
 PATIENCE_MS = PATIENCE // timedelta(milliseconds=1)

@@ -12,8 +12,8 @@ from engine.model.errors import EngineError
 from engine.model.transaction import CoordinatorStats, Load
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.live.feed import digest
-from txnconsole.console.quantities import brief, percent, rate
 from txnconsole.console.reads import Region, region
+from txnconsole.quantities import duration, percent, rate
 from txnconsole.trends.reading import Rates, rates
 
 #: How many held-back partitions are read and counted.
@@ -63,7 +63,7 @@ class Summary:
             "committed_rate": rate(self.rates.committed_per_s),
             "aborted_rate": rate(self.rates.aborted_per_s),
             "abort_share": percent(self.rates.abort_share),
-            "p99": brief(self.rates.p99_ms),
+            "p99": duration(self.rates.p99_ms),
         }
 
     @property

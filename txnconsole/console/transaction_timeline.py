@@ -18,7 +18,7 @@ from engine.model.txn_status import DECISION, TxnStatus, action_of
 from txnconsole.console.idle_time import without_idle
 from txnconsole.console.phases import phases_of
 from txnconsole.console.plots import empty_figure, span_bar
-from txnconsole.console.templatetags.console import duration
+from txnconsole.quantities import duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,56 +11,15 @@ from django.utils import timezone
 from engine.model.ranges import Ranges
 from txnconsole.console.templatetags.console import (
     aborted_marks,
-    count,
-    counted,
-    duration,
     lag_bar,
     linked_object,
     moment,
     offsets,
-    rate,
-    size,
     spoken,
     stamp,
     state,
     words,
 )
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [
-        (0, "0 ms"),
-        (999, "999 ms"),
-        (1_000, "1 s"),
-        (184_000, "3 min 04 s"),
-        (7_500_000, "2 h 05 min"),
-        (90_000_000, "1 d 1 h"),
-        (-5, "0 ms"),
-        (None, "\N{EN DASH}"),
-    ],
-)
-def test_durations_have_the_two_units_that_matter(milliseconds: int | None, text: str) -> None:
-    assert duration(milliseconds) == text
-
-
-def test_counts_are_grouped_and_unknown_is_a_dash() -> None:
-    assert (count(18546), count(0), count(None)) == ("18,546", "0", "\N{EN DASH}")
-    assert count("") == "\N{EN DASH}"  # What a template makes of an unknown thing's attribute.
-
-
-def test_one_of_what_is_counted_is_not_several() -> None:
-    told = [counted(number, "offset") for number in (0, 1, 2, 18546)]
-    assert told == ["0 offsets", "1 offset", "2 offsets", "18,546 offsets"]
-
-
-def test_sizes_are_decimal() -> None:
-    found = [size(999), size(1_500), size(2_340_000), size(2_500_000_000)]
-    assert found == ["999 B", "1.5 kB", "2.3 MB", "2.5 GB"]
-
-
-def test_a_rare_rate_is_not_told_as_none() -> None:
-    assert [rate(each) for each in (0.0, 0.017, 0.3, 1_234.5)] == ["0", "< 0.1", "0.3", "1,234"]
 
 
 def test_a_code_of_the_contract_is_read_as_words() -> None:

@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from txnconsole.alerts.kinds import KINDS, Kind, Unit
+from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.units import written
 
 register = template.Library()
@@ -26,12 +26,6 @@ def severity(name: str) -> SafeString:
 def alert_value(kind: str, value: float) -> str:
     """A value of a kind of rule, with its unit."""
     return written(value, KINDS[Kind(kind)].unit)
-
-
-@register.filter
-def span(milliseconds: int) -> str:
-    """A length of time as the values of rules beside it are written."""
-    return written(milliseconds, Unit.MILLISECONDS)
 
 
 @register.simple_tag

@@ -1,11 +1,10 @@
-"""How values are written on a page: counts, sizes, durations, times, states."""
+"""How values are written on a page: quantities (txnconsole/quantities.py), times, states."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
 
 from django import template
 from django.templatetags.static import static
@@ -26,23 +25,22 @@ from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.console.object_links import address_of, written
 from txnconsole.console.payload import Preview, preview
-from txnconsole.console.quantities import percent
 from txnconsole.console.txn_id_forms import txn_id_hex
+from txnconsole.quantities import DASH, count, duration, per_second, percent, size, whole
 from txnconsole.trends.reading import CoordinatorRates
 
 register = template.Library()
+for written in (count, duration, per_second, size, whole):
+    register.filter(written)
+register.filter("share", percent)
 
 _STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {
     "NONE": "No transaction",
     # Of a participant that has not carried out its transaction's end yet.
     "PENDING": "Pending",
 }
-_MS_SECOND, _MS_MINUTE, _MS_HOUR, _MS_DAY = 1_000, 60_000, 3_600_000, 86_400_000
 _MAX_RUNS = 8
-#: The least rate per second that is not written as 0.
-_LEAST_RATE = 0.05
 _ROW_BYTES = 200
-_DASH = "\N{EN DASH}"
 _KINDS = {
     EntryKind.DATA: "Message",
     EntryKind.TXN_COMMIT: "Commit marker",
@@ -55,58 +53,6 @@ _READING = {
     Visibility.ABORTED: "Filtered: its transaction aborted",
     Visibility.MARKER: "Filtered: a control record",
 }
-
-
-@register.filter
-def count(value: int | Literal[""] | None) -> str:
-    """``18546`` as ``18,546``; None, and what cannot be counted, as a dash."""
-    return _DASH if value is None or value == "" else f"{value:,}"
-
-
-def counted(value: int, noun: str) -> str:
-    """``1`` and ``"offset"`` as ``1 offset``, ``18546`` as ``18,546 offsets``."""
-    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
-
-
-@register.filter
-def whole(value: float) -> str:
-    """``18546.4`` as ``18,546``."""
-    return f"{value:,.0f}"
-
-
-@register.filter
-def share(value: float) -> str:
-    """``0.031`` as ``3.1 %``."""
-    return percent(value)
-
-
-@register.filter
-def duration(milliseconds: float | None) -> str:
-    """``184000`` as ``3 min 04 s``: the two largest units that matter."""
-    if milliseconds is None:
-        return _DASH
-    ms = max(0, int(milliseconds))
-    if ms < _MS_SECOND:
-        return f"{ms} ms"
-    if ms < _MS_MINUTE:
-        return f"{ms // _MS_SECOND} s"
-    if ms < _MS_HOUR:
-        return f"{ms // _MS_MINUTE} min {ms % _MS_MINUTE // _MS_SECOND:02d} s"
-    if ms < _MS_DAY:
-        return f"{ms // _MS_HOUR} h {ms % _MS_HOUR // _MS_MINUTE:02d} min"
-    return f"{ms // _MS_DAY} d {ms % _MS_DAY // _MS_HOUR} h"
-
-
-@register.filter
-def size(value: int) -> str:
-    """Bytes in decimal units."""
-    if value < 1_000:
-        return f"{value} B"
-    if value < 1_000_000:
-        return f"{value / 1_000:.1f} kB"
-    if value < 1_000_000_000:
-        return f"{value / 1_000_000:.1f} MB"
-    return f"{value / 1_000_000_000:.1f} GB"
 
 
 @register.filter
@@ -181,19 +127,19 @@ def linked_object(text: str) -> SafeString:
 def offsets(ranges: Ranges) -> str:
     """A set of offsets as inclusive ranges; only the first few of them."""
     shown = [
-        f"{lower:,}" if upper == lower + 1 else f"{lower:,}{_DASH}{upper - 1:,}"
+        f"{lower:,}" if upper == lower + 1 else f"{lower:,}{DASH}{upper - 1:,}"
         for lower, upper in ranges.runs[:_MAX_RUNS]
     ]
     if len(ranges.runs) > _MAX_RUNS:
         shown.append(f"and {len(ranges.runs) - _MAX_RUNS:,} more")
-    return ", ".join(shown) or _DASH
+    return ", ".join(shown) or DASH
 
 
 @register.simple_tag
 def stamp(value: datetime | None) -> SafeString:
     """A time in the reader's zone; pointing at it shows it exactly, in UTC."""
     if value is None:
-        return format_html("{}", _DASH)
+        return format_html("{}", DASH)
     utc = value.astimezone(UTC)
     exact = utc.isoformat(sep=" ", timespec="microseconds").replace("+00:00", " UTC")
     return format_html(
@@ -330,14 +276,6 @@ def utc(text: str) -> str:
 def readable_bar(readable: int, offsets: int) -> SafeString:
     """How much of everything that is kept readers can read, as :func:`lag_bar`."""
     return lag_bar(0, readable - 1, offsets - 1)
-
-
-@register.filter
-def rate(value: float) -> str:
-    """A rate per second: whole from ten on, below with one digit; a rare one is not shown as 0."""
-    if 0 < value < _LEAST_RATE:
-        return "< 0.1"
-    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
 
 
 @register.filter

@@ -7,8 +7,9 @@ from datetime import timedelta
 from django import template
 from django.utils.safestring import SafeString
 
-from txnconsole.console.templatetags.console import duration, state
+from txnconsole.console.templatetags.console import state
 from txnconsole.jobs.models import JobState
+from txnconsole.quantities import duration
 from txnconsole.runs.models import PipelineRun
 
 register = template.Library()

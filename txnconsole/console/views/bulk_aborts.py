@@ -20,12 +20,12 @@ from txnconsole.console.live.job_feed import job_position
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.slices import page_of
-from txnconsole.console.templatetags.console import counted
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import lifecycle
 from txnconsole.jobs.bulk_abort import BULK_ABORT
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
 from txnconsole.operations import jobs as operations
+from txnconsole.quantities import counted
 
 #: Above this the user must type the number, so that nobody aborts hundreds by habit.
 TYPED_ABOVE = 20

@@ -20,9 +20,9 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.reads import region
-from txnconsole.console.templatetags.console import counted
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import transactions as operations
+from txnconsole.quantities import counted
 
 PAGE_ROWS = 40
 

@@ -19,9 +19,9 @@ from txnconsole.audit.chain import Actor
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.reads import region
-from txnconsole.console.templatetags.console import counted
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import partitions
+from txnconsole.quantities import counted
 
 
 class TruncateForm(ReasonForm):

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from txnconsole.access import sign_ins
 from txnconsole.access.addresses import sender_of
-from txnconsole.console.templatetags.console import counted
+from txnconsole.quantities import counted
 
 
 class SignInForm(AuthenticationForm):

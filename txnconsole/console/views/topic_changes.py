@@ -17,9 +17,9 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.inputs import NUMBER
 from txnconsole.console.page import ConsoleRequest, actor_of, page
-from txnconsole.console.templatetags.console import counted
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import topics as operations
+from txnconsole.quantities import counted
 
 _HOUR_MS = 3_600_000
 _INITIAL: dict[str, object] = {"topic": "public/default/", "partitions": 1, "deduplication": True}

@@ -27,9 +27,9 @@ from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.phases import phases_of, steps
 from txnconsole.console.reads import Region, region
 from txnconsole.console.slices import slice_of
-from txnconsole.console.templatetags.console import duration
 from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
+from txnconsole.quantities import duration
 from txnconsole.refusals.recording import about
 
 #: Rows of each table: a transaction may have many participants, but a page only 1,000 elements.

@@ -25,8 +25,8 @@ from txnconsole.access.users import (
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.settings_forms import NewUserForm, RolesForm
-from txnconsole.console.templatetags.console import counted
 from txnconsole.console.views.settings import settings_page
+from txnconsole.quantities import counted
 
 PAGE_ROWS = 50
 _PASSWORD_BYTES = 12
