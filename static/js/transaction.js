@@ -110,5 +110,8 @@ document.addEventListener("keydown", ({ key }) => {
 });
 document.addEventListener("click", (event) => {
   const menu = one("details.menu[open]");
-  if (menu && (!menu.contains(event.target) || event.target.closest("[data-copy]"))) menu.open = false;
+  const isChosen = event.target.closest("[data-copy]") && menu?.contains(event.target);
+  if (!menu || (menu.contains(event.target) && !isChosen)) return;
+  menu.open = false;
+  if (isChosen) one("summary", menu).focus();  // With the menu the choice is gone.
 });
