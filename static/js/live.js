@@ -3,7 +3,7 @@
 //
 // A page may be renewed less often than once a second (its pace): what comes in between waits for its turn.
 //
-// Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again),
+// Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again), "alerts" (detail: {firing}),
 // "fault" (detail: {code, message}), "state", "clock" (each second).
 
 import { askJson, failure, freshness } from "./freshness.js";
@@ -135,6 +135,7 @@ class Live extends EventTarget {
       this.#alive();
       this.#takeTurn();
     });
+    source.addEventListener("alerts", (event) => this.#emit("alerts", JSON.parse(event.data)));
     source.addEventListener("resync", () => this.#resync());
     source.addEventListener("fault", (event) => this.#fault(JSON.parse(event.data)));
     source.addEventListener("bye", (event) => this.#bye(JSON.parse(event.data).reason));
@@ -244,9 +245,10 @@ class Live extends EventTarget {
   async #ask() {
     const turn = this.#poll;
     try {
-      const { position, change } = await askJson(UPDATES, this.address);
+      const { position, change, firing } = await askJson(UPDATES, this.address);
       if (turn !== this.#poll) return;
       this.seen();
+      if (Number.isInteger(firing)) this.#emit("alerts", { firing });
       const moved = position !== this.#position;
       this.#position = position;
       if (!moved) this.#emit("tick");

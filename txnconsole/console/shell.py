@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from django.urls import reverse
 
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.roles import Permission, Role
-from txnconsole.alerts.reading import standing
+from txnconsole.alerts.reading import Standing, standing
 from txnconsole.console.command_lines import command_lines
 from txnconsole.preferences.models import Pace
 
@@ -79,8 +80,8 @@ class NavLink:
     icon: str
     address: str
     current: bool
-    #: What wants to be seen there, e.g. alerts that fire.
-    count: int = 0
+    #: How many alerts fire; None on other pages than theirs.
+    firing: int | None = None
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
@@ -90,6 +91,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     if not principal:
         return {"principal": None}
     in_dialog = "HX-Request" in request.headers
+    firing = cache(partial(_firing, request, principal))
     return {
         "principal": principal,
         "preferences": getattr(request, "preferences", None),
@@ -98,24 +100,38 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "environment_name": settings.ENVIRONMENT_NAME,
         "read_only": settings.READ_ONLY,
         # Asked for by the frame, and not by what it is not around.
-        "navigation": partial(_navigation, request, principal),
+        "navigation": partial(_navigation, request, principal, firing),
+        "alerts_firing": firing,
         "command_lines": partial(command_lines, request, principal.name),
         "in_dialog": in_dialog,
         "title_level": 2 if in_dialog else 1,  # In a dialog, or on a page of its own.
     }
 
 
-def _navigation(request: HttpRequest, principal: Principal) -> list[tuple[str, list[NavLink]]]:
+def _firing(request: HttpRequest, principal: Principal) -> int:
+    """How many alerts fire that the principal may know of."""
+    if not principal.may(Permission.ALERT_READ):
+        return 0
+    read: Callable[[], Standing] = getattr(request, "standing", standing)
+    return read().firing
+
+
+def _navigation(
+    request: HttpRequest, principal: Principal, firing: Callable[[], int]
+) -> list[tuple[str, list[NavLink]]]:
     """The groups of pages that the principal may open."""
     return [
         (title, links)
         for title, pages in (("", _PAGES), *_GROUPS)
-        if (links := _links(request, principal, pages))
+        if (links := _links(request, principal, pages, firing))
     ]
 
 
 def _links(
-    request: HttpRequest, principal: Principal, pages: tuple[tuple[str, str, Permission], ...]
+    request: HttpRequest,
+    principal: Principal,
+    pages: tuple[tuple[str, str, Permission], ...],
+    firing: Callable[[], int],
 ) -> list[NavLink]:
     links = []
     for title, name, permission in pages:
@@ -124,7 +140,6 @@ def _links(
             here = (
                 request.path == address if name == "overview" else request.path.startswith(address)
             )
-            alerts = getattr(request, "standing", standing)
-            count = alerts().firing if name == "alerts" else 0
+            count = firing() if name == "alerts" else None
             links.append(NavLink(title, name, address, here, count))
     return links

@@ -29,6 +29,13 @@ _IS_WHOLE = """
 """
 
 
+#: How many alerts fire, as the tab's title and the navigation say.
+_TITLED = r"() => Number(/^\((\d+)\) /.exec(document.title)?.[1] ?? 0)"
+_BADGE = """() => {
+  const badge = document.querySelector(".nav [data-firing]");
+  return badge.hidden ? 0 : parseInt(badge.textContent);
+}"""
+
 #: Whether a cell's content is wider than the cell.
 _OVERFLOWS = "(cell) => cell.scrollWidth > cell.clientWidth"
 
@@ -88,6 +95,22 @@ def fire(page: Page, producer: Producer, rule: str) -> tuple[str, Locator]:
         if newer.is_visible():
             page.reload()
     return txn_id, row
+
+
+def test_on_every_page_with_a_channel_badge_and_title_follow_what_fires(
+    watched: Watched, producer: Producer, rule: str
+) -> None:
+    page = watched.page
+    page.goto("/transactions")
+    before = page.evaluate(_TITLED)
+    txn_id = producer.begin()
+    producer.produce("hidden", txn_id=txn_id)
+    page.wait_for_function(f"before => ({_TITLED})() > before", arg=before)
+    assert page.evaluate(f"({_TITLED})() === ({_BADGE})()")
+    most = page.evaluate(_TITLED)
+    producer.end(txn_id, "abort")
+    page.wait_for_function(f"most => ({_TITLED})() < most", arg=most)
+    assert page.evaluate(f"({_TITLED})() === ({_BADGE})()")
 
 
 def test_what_fires_appears_is_acknowledged_and_is_resolved(

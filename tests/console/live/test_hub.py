@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import OperationalError
@@ -37,12 +38,13 @@ def feed() -> CountingFeed:
     return CountingFeed()
 
 
-def run(scenario: Callable[[Hub], object], **options: int) -> None:
+def run(scenario: Callable[[Hub], object], **options: Any) -> None:
     """Run a scenario on a loop of its own, within a deadline."""
 
     async def limited() -> None:
         async with asyncio.timeout(60):
-            await scenario(Hub(interval=INTERVAL, **options))  # type: ignore[misc]
+            given = {"count_firing": lambda: None} | options
+            await scenario(Hub(interval=INTERVAL, **given))  # type: ignore[misc]
 
     asyncio.run(limited())
 
@@ -203,6 +205,32 @@ def test_a_slow_reading_holds_up_no_other_channel(feed: CountingFeed) -> None:
         assert await slow.next(60) is not None
 
     run(scenario)
+
+
+def test_who_may_know_is_told_how_many_alerts_fire_when_that_changes(feed: CountingFeed) -> None:
+    firing: list[int | None] = [2]
+    feed.changes = False
+
+    async def scenario(hub: Hub) -> None:
+        first = hub.join("a", lambda: feed, hears_alerts=True)
+        another = hub.join("a", lambda: feed)
+        assert "event: hello" in str(await first.next(60))
+        assert await first.next(60) == 'event: alerts\ndata: {"firing":2}\n\n'
+        for unchanged in (2, None):
+            firing[0] = unchanged
+            for _ in range(3):
+                assert "event: tick" in str(await first.next(60))
+        later = hub.join("a", lambda: feed, hears_alerts=True)
+        assert "event: hello" in str(await later.next(60))
+        assert '{"firing":2}' in str(await later.next(60))
+        firing[0] = 0
+        while "event: tick" in (text := str(await first.next(60))):
+            pass
+        assert '{"firing":0}' in text
+        assert "event: hello" in str(await another.next(60))
+        assert "alerts" not in str([await another.next(60) for _ in range(8)])
+
+    run(scenario, count_firing=lambda: firing[0])
 
 
 def test_a_digest_is_the_same_in_every_process() -> None:

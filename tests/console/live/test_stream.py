@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -20,7 +21,7 @@ from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission, Role
 from txnconsole.console.live.channels import Channel, channel_named
 from txnconsole.console.live.feed import Reading
-from txnconsole.console.live.hub import Hub
+from txnconsole.console.live.hub import Hub, look
 from txnconsole.console.live.stream import frames
 from txnconsole.console.live.transaction_feeds import TransactionsFeed
 from txnconsole.console.views import live as live_view
@@ -127,6 +128,23 @@ def test_a_stream_ends_when_its_user_may_not_read_any_more(
     follow(session, scenario)
 
 
+def test_a_stream_ends_when_its_user_may_not_know_of_alerts_any_more(session: str) -> None:
+    async def run() -> list[str]:
+        hub = Hub(interval=0.01)
+        stream = frames(CHANNEL, session, hears_alerts=True, get_hub=lambda: hub, recheck_seconds=0)
+        async with asyncio.timeout(60), aclosing(stream):  # type: ignore[type-var]
+            await anext(stream)
+            await asyncio.to_thread(demote)
+            return [text async for text in stream]
+
+    def demote() -> None:
+        user = User.objects.get(username="a-viewer")
+        user.groups.set([Group.objects.get_or_create(name="producer")[0]])
+        connections.close_all()
+
+    assert reason_of(async_to_sync(run)()[-1]) == "not permitted"
+
+
 def test_a_full_process_says_so_instead_of_joining(session: str) -> None:
     async def run() -> list[str]:
         hub = Hub(max_streams=0)
@@ -193,6 +211,16 @@ def test_who_gets_no_stream_asks_where_the_channel_stands(
     then = get_live(viewer, "ch=txns", Accept="application/json")
     assert json.loads(then.content)["change"]["figures"]["open"] == 1
     assert json.loads(then.content)["position"] != json.loads(first.content)["position"]
+
+
+@pytest.mark.parametrize(("role", "may_know"), [("viewer", True), ("producer", False)])
+def test_who_gets_no_stream_is_told_how_many_alerts_fire(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, role: str, may_know: bool
+) -> None:
+    monkeypatch.setattr(live_view, "look", partial(look, count_firing=lambda: 3))
+    found = json.loads(get_live(signed_in(role), "ch=txns", Accept="application/json").content)
+    assert found.get("firing") == (3 if may_know else None)
+    assert ("firing" in found) is may_know
 
 
 @pytest.mark.parametrize(

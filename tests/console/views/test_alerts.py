@@ -79,6 +79,21 @@ def test_what_fires_is_shown_with_its_object_value_and_course(
     assert "Nobody yet" in region
 
 
+def test_every_pages_title_begins_with_how_many_alerts_fire_and_with_nothing_else(
+    engine: Engine, viewer: Client
+) -> None:
+    pages = ("/", "/held-back", "/coordinators", "/coordinators/0", "/search?q=nothing", "/alerts")
+
+    def beginnings() -> set[str]:
+        titles = (re.findall("<title>(.*?)</title>", body(viewer.get(page))) for page in pages)
+        return {" ".join(re.findall(r"\(.*?\)", title)) for [title] in titles}
+
+    hold_back(engine)
+    assert beginnings() == {""}
+    fired(engine)
+    assert beginnings() == {"(1)"}
+
+
 @pytest.mark.parametrize(
     ("page", "label", "permission"),
     [
@@ -405,9 +420,9 @@ def test_recipients_stand_one_a_line(admin: Client) -> None:
 def test_every_page_says_in_the_navigation_how_many_alerts_fire(
     engine: Engine, viewer: Client
 ) -> None:
-    assert 'class="count num"' not in body(viewer.get("/topics"))
+    assert "data-firing hidden>0<" in body(viewer.get("/topics"))
     fired(engine)
-    assert '<b class="count num">1<' in body(viewer.get("/topics"))
+    assert "data-firing>1<" in body(viewer.get("/topics"))
 
 
 def test_a_list_of_many_stays_within_a_page_and_tells_of_the_rest(

@@ -9,11 +9,10 @@ from txnconsole.console.live.feed import ChangeFeed, Reading, digest
 
 
 class AlertsFeed(ChangeFeed):
-    """Sends how many alerts fire; the page reads its lists again when they have changed."""
+    """Tells that what fires has changed; the page then reads its lists again."""
 
     def look(self) -> Reading:
-        standing = reading.standing()
-        return Reading(alerts_position(standing), {"figures": {"alerts": standing.firing}})
+        return Reading(alerts_position(reading.standing()), {})
 
 
 def alerts_position(standing: reading.Standing) -> str:

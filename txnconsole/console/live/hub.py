@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from django.db import InterfaceError, OperationalError, connections
@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError, connections
 from engine.model.errors import CoordinatorUnavailable, EngineError
 from engine.postgres import absences
 from txnconsole.console.live.feed import Feed, Reading
+from txnconsole.console.live.firing import firing_alerts
 from txnconsole.console.live.frames import frame
 
 _log = structlog.get_logger(__name__)
@@ -30,9 +31,14 @@ class TooManyStreams(Exception):
 
 
 class Listener:
-    """An open stream in a channel, with the frames that wait for it."""
+    """An open stream in a channel, with the frames that wait for it.
 
-    def __init__(self) -> None:
+    Attributes:
+        hears_alerts: it is told how many alerts fire, too.
+    """
+
+    def __init__(self, *, hears_alerts: bool = False) -> None:
+        self.hears_alerts = hears_alerts
         self._frames: asyncio.Queue[str] = asyncio.Queue(QUEUE_FRAMES)
 
     def put(self, text: str, *, position: str) -> None:
@@ -58,19 +64,49 @@ class _Channel:
     feed: Feed
     listeners: set[Listener] = field(default_factory=set)
     position: str | None = None
+    firing: int | None = None
     task: asyncio.Task[None] | None = None
 
     def broadcast(self, text: str) -> None:
         for listener in self.listeners:
             listener.put(text, position=self.position or "")
 
+    def greet(self, listener: Listener) -> None:
+        """Tell a new listener where the channel stands, if it has been read."""
+        if self.position is not None:
+            listener.put(_hello(self.position), position=self.position)
+        self._tell_firing(listener)
+
+    def note_firing(self, firing: int | None) -> None:
+        """Tell how many alerts fire when that is news."""
+        if firing is None or firing == self.firing:
+            return
+        self.firing = firing
+        for listener in self.listeners:
+            self._tell_firing(listener)
+
+    def _tell_firing(self, listener: Listener) -> None:
+        if listener.hears_alerts and self.firing is not None:
+            listener.put(frame("alerts", {"firing": self.firing}), position=self.position or "")
+
 
 class Hub:
-    """The channels of one event loop. All methods are to be called on that loop."""
+    """The channels of one event loop. All methods are to be called on that loop.
 
-    def __init__(self, *, interval: float = INTERVAL, max_streams: int = MAX_STREAMS) -> None:
+    ``count_firing`` is called after each reading, in its thread; many channels of a process share
+    one look at the alerts.
+    """
+
+    def __init__(
+        self,
+        *,
+        interval: float = INTERVAL,
+        max_streams: int = MAX_STREAMS,
+        count_firing: Callable[[], int | None] = firing_alerts.count,
+    ) -> None:
         self._interval = interval
         self._max_streams = max_streams
+        self._count_firing = count_firing
         self._streams = 0
         self._channels: dict[str, _Channel] = {}
 
@@ -83,7 +119,9 @@ class Hub:
     def is_full(self) -> bool:
         return self._streams >= self._max_streams
 
-    def join(self, name: str, make_feed: Callable[[], Feed]) -> Listener:
+    def join(
+        self, name: str, make_feed: Callable[[], Feed], *, hears_alerts: bool = False
+    ) -> Listener:
         """Start to listen to a channel; it is read from now on, if it was not yet.
 
         Raises:
@@ -95,11 +133,10 @@ class Hub:
         if channel is None:
             channel = self._channels[name] = _Channel(make_feed())
             channel.task = asyncio.get_running_loop().create_task(self._run(channel), name=name)
-        listener = Listener()
+        listener = Listener(hears_alerts=hears_alerts)
         channel.listeners.add(listener)
         self._streams += 1
-        if channel.position is not None:
-            listener.put(_hello(channel.position), position=channel.position)
+        channel.greet(listener)
         return listener
 
     def leave(self, name: str, listener: Listener) -> None:
@@ -123,7 +160,7 @@ class Hub:
 
     async def _read(self, channel: _Channel) -> bool:
         try:
-            reading = await asyncio.to_thread(look, channel.feed)
+            reading = await asyncio.to_thread(look, channel.feed, self._count_firing)
         except EngineError as error:
             _log.warning("live.read_failed", code=error.code, error=error.message)
             channel.broadcast(frame("fault", {"code": error.code, "message": error.message}))
@@ -141,12 +178,13 @@ class Hub:
             channel.broadcast(frame("tick"))
         else:
             channel.broadcast(frame("delta", reading.change, position=reading.position))
+        channel.note_firing(reading.firing)
         return True
 
 
-def look(feed: Feed) -> Reading:
-    """Read in this thread, without waiting twice for a database that does not answer, and close
-    what Django has opened for it.
+def look(feed: Feed, count_firing: Callable[[], int | None] = firing_alerts.count) -> Reading:
+    """Read in this thread, and count the alerts that fire, without waiting twice for a database
+    that does not answer, and close what Django has opened for it.
 
     Raises:
         CoordinatorUnavailable: Django's tables, which are in that database, cannot be read.
@@ -154,7 +192,7 @@ def look(feed: Feed) -> Reading:
     """
     try:
         with absences.remembered():
-            return feed.read()
+            return replace(feed.read(), firing=count_firing())
     except (OperationalError, InterfaceError) as error:
         raise CoordinatorUnavailable from error
     finally:

@@ -13,6 +13,7 @@ from django.db import connections
 from django.http import HttpRequest
 
 from txnconsole.access.principal import principal_of
+from txnconsole.access.roles import Permission
 from txnconsole.console.live.channels import Channel
 from txnconsole.console.live.frames import HEARTBEAT, RETRY, frame
 from txnconsole.console.live.hub import Hub, TooManyStreams, hub
@@ -27,6 +28,7 @@ async def frames(
     channel: Channel,
     session_key: str,
     *,
+    hears_alerts: bool = False,
     get_hub: Callable[[], Hub] = hub,
     recheck_seconds: float = RECHECK_SECONDS,
 ) -> AsyncIterator[str]:
@@ -37,7 +39,7 @@ async def frames(
     """
     source = get_hub()
     try:
-        listener = source.join(channel.name, channel.make_feed)
+        listener = source.join(channel.name, channel.make_feed, hears_alerts=hears_alerts)
     except TooManyStreams:
         yield frame("bye", {"reason": "full"})
         return
@@ -48,7 +50,7 @@ async def frames(
         while True:
             text = await listener.next(HEARTBEAT_SECONDS)
             if clock() - checked >= recheck_seconds:
-                goodbye = await sync_to_async(_goodbye)(session_key, channel)
+                goodbye = await sync_to_async(_goodbye)(session_key, channel, hears_alerts)
                 if goodbye is not None:
                     yield frame("bye", {"reason": goodbye})
                     return
@@ -58,7 +60,7 @@ async def frames(
         source.leave(channel.name, listener)
 
 
-def _goodbye(session_key: str, channel: Channel) -> str | None:
+def _goodbye(session_key: str, channel: Channel, hears_alerts: bool) -> str | None:
     """Why the session may not listen any more; None while it may. It leaves no connection open.
 
     A user who has lost a role is still signed in, and is not sent to sign in again: that would not
@@ -72,4 +74,7 @@ def _goodbye(session_key: str, channel: Channel) -> str | None:
         connections.close_all()
     if principal is None:
         return "signed out"
-    return None if channel.may_be_heard_by(principal) else "not permitted"
+    may_hear_alerts = principal.may(Permission.ALERT_READ)
+    if channel.may_be_heard_by(principal) and (may_hear_alerts or not hears_alerts):
+        return None
+    return "not permitted"

@@ -63,7 +63,6 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
         "newer": Newer(newer, here),
         # An empty list can be read again: no row of it can move.
         "region": f"{here}?{urlencode(kept)}" if firing else here,
-        "loud": standing.firing,
         "unlisted": reading.unlisted(standing, firing, newer),
         "pending": pending,
         "later": later,

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.principal import Principal, principal_of
+from txnconsole.access.roles import Permission
 from txnconsole.console.live.channels import Channel, channel_named
 from txnconsole.console.live.hub import hub, look
 from txnconsole.console.live.sse import sse_response
@@ -33,21 +34,24 @@ async def live(request: HttpRequest) -> HttpResponseBase:
         return HttpResponse(error.message, status=400, content_type="text/plain")
     if not channel.may_be_heard_by(principal):
         return _refused(403, "Forbidden", f"This needs the permission {channel.permission}.")
+    hears_alerts = principal.may(Permission.ALERT_READ)
     if wants_json(request):
-        return await _look_once(channel)
+        return await _look_once(channel, hears_alerts=hears_alerts)
     if hub().is_full:
         return HttpResponse(
             "Too many streams.", status=503, headers={"Retry-After": _RETRY_SECONDS}
         )
-    return await sse_response(frames(channel, request.session.session_key or ""))
+    stream = frames(channel, request.session.session_key or "", hears_alerts=hears_alerts)
+    return await sse_response(stream)
 
 
-async def _look_once(channel: Channel) -> HttpResponse:
+async def _look_once(channel: Channel, *, hears_alerts: bool) -> HttpResponse:
     try:
         reading = await asyncio.to_thread(look, channel.make_feed())
     except EngineError as error:
         return _refused(status_of_code(error.code), error.code, error.message)
-    return JsonResponse({"position": reading.position, "change": reading.change})
+    found = {"position": reading.position, "change": reading.change}
+    return JsonResponse(found | ({"firing": reading.firing} if hears_alerts else {}))
 
 
 def _refused(status: int, code: str, message: str) -> HttpResponse:
