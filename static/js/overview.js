@@ -8,12 +8,14 @@ import { askJson, freshness } from "./freshness.js";
 import { drawHeatmap, heatTable, heatText } from "./heatmap.js";
 import { live } from "./live.js";
 import "./shell.js";
+import { endNotes, MARGIN, timeAxis, whileOf, written } from "./trend_frame.js";
 
 const EVERY_MS = 10_000;
 const TABLE_ROWS = 60;
 const section = one("#trends");
+/** What is stacked from the top down. */
 const shown = {
-  throughput: { columns: ["committed", "aborted"], text: rate },
+  throughput: { columns: ["aborted", "committed"], text: rate },
   live: { columns: ["open", "committing", "aborting"], text: String },
   oldest: { columns: ["oldest"], text: duration },
 };
@@ -22,9 +24,13 @@ let series = null;
 let due = 0;
 let busy = false;
 
-const newest = (column) => series[column].findLast((value) => value !== null) ?? null;
+/** The newest span in which somebody looked. */
+const end = () => Math.max(0, series.open.findLastIndex((value) => value !== null));
+const newest = (column) => series[column][end()] ?? null;
 
-/* Data and colours of each chart */
+/* Data and colours of each chart, and how far its axis reaches */
+
+const stackOf = (name) => series.at.map((_, index) => shown[name].columns.reduce((sum, column) => sum + series[column][index], 0));
 
 function ended(figure) {
   for (const trace of figure.data) {
@@ -32,7 +38,7 @@ function ended(figure) {
     trace.line.color = trace.fillcolor = colour(`${trace.meta}-fill`);
     trace.fillpattern.fgcolor = colour("surface");
   }
-  return {};
+  return Math.max(1, ...stackOf("throughput")) * 1.08;
 }
 
 function stacked(figure) {
@@ -41,8 +47,7 @@ function stacked(figure) {
     trace.line.color = colour(`${trace.meta}-ink`);
     trace.fillcolor = colour(`${trace.meta}-soft`);
   }
-  const most = Math.max(...series.at.map((_, index) => shown.live.columns.reduce((sum, column) => sum + series[column][index], 0)));
-  return { yaxis: { range: [0, Math.max(4, most * 1.08)] } };  // Whole numbers on the axis.
+  return Math.max(4, Math.max(...stackOf("live")) * 1.08);  // Whole numbers on the axis.
 }
 
 const mostAge = () => Math.max(series.timeout, ...series.oldest);
@@ -51,32 +56,28 @@ const unit = () => UNITS.find(([ms]) => mostAge() >= 3 * ms) ?? UNITS.at(-1);
 
 function age(figure) {
   const [trace] = figure.data;
-  const [ms, name] = unit();
+  const [ms] = unit();
   trace.y = series.oldest.map((value) => (value === null ? null : value / ms));
   trace.customdata = series.oldest.map((value) => (value === null ? "" : duration(value)));
   trace.line.color = colour("open-fill");
   trace.fillcolor = transparent(colour("open-fill"), 0.16);
-  return { yaxis: { ticksuffix: ` ${name}`, range: [0, (mostAge() / ms) * 1.15] } };
+  return (mostAge() / ms) * 1.15;
 }
 
 const fill = { throughput: ended, live: stacked, oldest: age };
 
-/** Labels at the right end of the lines, pushed apart where they would meet. */
+/** What stands at the end of each line, from the top down: what is stacked, in the middle of its layer. */
 function endLabels(name) {
   const { columns, text } = shown[name];
   const labels = [];
   let height = 0;
-  for (const column of columns) {
+  for (const column of columns.toReversed()) {
     const value = newest(column);
     if (value === null) continue;
+    labels.unshift({ text: `${word(column)}<br>${text(value)}`, token: ink(column), at: name === "oldest" ? value / unit()[0] : height + value / 2 });
     height += value;
-    labels.push({ column, text: text(value), at: name === "oldest" ? value / unit()[0] : height - value / 2 });
   }
-  // Stacked from the bottom: open lies on what aborts and commits.
-  return labels.map(({ column, text: value, at }, index) => note(`${word(column)}<br>${value}`, labels.length > 1 ? 0.5 : at, ink(column), {
-    align: "left",
-    ...(labels.length > 1 ? { yref: "paper", y: 1 - (index + 0.5) / labels.length } : {}),
-  }));
+  return labels;
 }
 
 const word = (column) => ({ committed: "Committed", aborted: "Aborted", open: "Open", committing: "Committing", aborting: "Aborting", oldest: "Oldest" })[column] ?? column;
@@ -84,14 +85,14 @@ const ink = (column) => (column === "oldest" ? "open-ink" : `${column}-ink`);
 
 function layoutOf(name) {
   const figure = figures[name];
-  const more = fill[name](figure);
-  for (const trace of figure.data) trace.x = series.at.map((at) => shownTime(at));
+  const most = fill[name](figure);
+  for (const trace of figure.data) trace.x = series.shown;
   const layout = dressed(figure.layout);
-  layout.yaxis = { ...layout.yaxis, ...more.yaxis };
-  layout.xaxis.range = [series.since ?? series.at[0], series.now ?? series.at.at(-1)].map(shownTime);
-  layout.xaxis.tickformat = series.range === "7d" ? "%b %-d" : "%H:%M";
-  layout.xaxis.hoverformat = "%Y-%m-%d %H:%M:%S";
-  layout.annotations = endLabels(name);
+  layout.margin = MARGIN;
+  layout.yaxis.range = [0, most];
+  if (name === "oldest") layout.yaxis.ticksuffix = ` ${unit()[1]}`;
+  Object.assign(layout.xaxis, timeAxis(series));
+  layout.annotations = endNotes(endLabels(name), most, one(`#${name}`).clientHeight, whileOf(series, end()));
   if (name === "oldest") drawTimeout(layout);
   layout.datarevision = due;
   return layout;
@@ -139,7 +140,7 @@ function describeHeat() {
 function describe(name) {
   const { columns, text } = shown[name];
   const now = columns.map((column) => `${word(column)} ${newest(column) === null ? "unknown" : text(newest(column))}`);
-  setText(one(`#${name}-text`), `Newest: ${now.join(", ")}.`);
+  setText(one(`#${name}-text`), `Newest, ${whileOf(series, end())}: ${now.join(", ")}.`);
   const details = one(`[data-values="${name}"]`);
   if (details.open) table(details, name);
 }
@@ -147,8 +148,8 @@ function describe(name) {
 function table(details, name) {
   const { columns, text } = shown[name];
   const head = h("tr", {}, h("th", { scope: "col" }, "From"), ...columns.map((column) => h("th", { scope: "col", class: "right" }, word(column))));
-  const rows = series.at.map((at, index) => h("tr", {},
-    h("td", { class: "num" }, new Date(shownTime(at)).toISOString().slice(0, 19).replace("T", " ")),
+  const rows = series.at.map((_, index) => h("tr", {},
+    h("td", { class: "num" }, written(series.shown[index])),
     ...columns.map((column) => h("td", { class: "right num" }, series[column][index] === null ? "–" : text(series[column][index])))));
   const body = h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows.slice(-TABLE_ROWS).reverse()));
   one(".scroll", details).replaceChildren(body);
@@ -163,6 +164,7 @@ async function read({ now = false } = {}) {
   try {
     figures ??= await askJson(section, section.dataset.figures);
     series = await askJson(section, section.dataset.trends);
+    series.shown = series.at.map(shownTime);
     one("#trends-empty").hidden = series.at.length > 0;
     all(".chart", section).forEach(mend);
     await draw();
@@ -175,7 +177,7 @@ async function read({ now = false } = {}) {
 
 all(".chart", section).forEach((chart) => watcher.observe(chart));
 all("[data-values]", section).forEach((details) => details.addEventListener("toggle", () => {
-  if (!series) return;
+  if (!series?.at.length) return;
   if (details.dataset.values === "durations") describeHeat();
   else describe(details.dataset.values);
 }));
@@ -183,8 +185,4 @@ onTheme(draw);
 addEventListener("resize", draw);  // Plotly sees to its own charts.
 for (const event of ["delta", "tick"]) live?.addEventListener(event, () => read());
 live?.addEventListener("resync", () => read({ now: freshness.isFailing(section) }));
-document.body.addEventListener("htmx:after:swap", () => {
-  const title = one("[data-title]")?.dataset.title;
-  if (title) document.title = title;
-});
 read({ now: true });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,31 @@ def test_without_a_stream_the_page_polls_and_goes_live_again(
     expect(button).to_have_attribute("data-state", "live")
     producer.produce("live")
     expect(page.locator('[data-figure="last"]')).to_have_text("1")
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 844}}])
+def test_on_a_phone_too_how_the_page_is_renewed_is_told_by_word_shape_and_age(
+    context: BrowserContext, options: dict[str, Any]
+) -> None:
+    page = context.new_page()
+    page.goto("/transactions")
+    button = page.locator("[data-live]")
+    seen = []
+    for state in ("live", "polling"):
+        expect(button).to_have_attribute("data-state", state)
+        expect(button.locator("b")).to_have_text(state.capitalize())
+        parts = (button, button.locator("b"), button.locator(".age"))
+        whole, word, age = (box["width"] if (box := one.bounding_box()) else 0 for one in parts)
+        assert word > 15
+        assert age > 15
+        shape = button.locator(".dot").evaluate("dot => getComputedStyle(dot).borderWidth")
+        seen.append((whole, shape))
+        page.route("**/live?*", no_stream)
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide'))")
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    assert seen[0][0] == seen[1][0]  # Nothing beside it moves.
+    assert seen[0][1] != seen[1][1]
+    expect(button.locator(".age")).to_have_text(re.compile(" ago$"))
 
 
 def test_a_stream_that_broke_off_misses_nothing(

@@ -17,7 +17,7 @@ Object.defineProperty(navigator, "clipboard", { value: %s, configurable: true })
 document.execCommand = () => %s && Boolean(copied.push(document.activeElement.value));
 """
 _TOLD = "one => getComputedStyle(one, '::after').content"
-_PLACE = "one => JSON.stringify(one.parentElement.getBoundingClientRect())"
+_PLACE = "one => [one.offsetWidth, one.offsetHeight, one.offsetLeft, one.parentElement.offsetTop]"
 
 
 def shell_line(page: Page) -> Locator:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.browser.conftest import Producer, Watched
 
@@ -74,3 +75,107 @@ def test_the_charts_stand_still_while_partitions_come_and_go(
     page.unroute_all(behavior="wait")  # The page asks again by itself.
     producer.end(held, "abort")
     assert len(set(tops)) == 1, tops
+
+
+def _series(route: Route) -> None:
+    """A quarter of an hour in which most ended well, up to a newest span of its own."""
+    answer = route.fetch()
+    at = [1_790_000_000_000 + 10_000 * n for n in range(90)]
+    columns: dict[str, Any] = {
+        "committed": 8.0, "aborted": 0.5, "open": 12, "committing": 0, "aborting": 1,
+        "p50": 40, "p95": 900, "p99": 3_800, "oldest": 59_970, "doublings": {"5": 70, "9": 4},
+    }  # fmt: skip
+    found = {name: [value] * 90 for name, value in columns.items()}
+    found["committed"][-1] = 10.2
+    times = {"range": "15m", "width_s": 10, "since": at[0], "now": at[-1] + 10_000, "at": at}
+    route.fulfill(response=answer, json=found | times | {"timeout": 60_000})
+
+
+def _texts(page: Page, selector: str) -> list[str]:
+    found: list[str] = page.locator(selector).evaluate_all(
+        "found => found.map(one => one.textContent)"
+    )
+    return found
+
+
+def test_the_charts_have_the_same_times_in_the_same_places_and_say_of_what_while_their_ends_are(
+    watched: Watched,
+) -> None:
+    page = watched.page
+    page.route("**/trends?*", _series)
+    page.goto("/")
+    page.locator("#durations").scroll_into_view_if_needed()
+    places = set()
+    for name in ("throughput", "live", "oldest"):
+        expect(page.locator(f"#{name} .annotation-text").last).to_be_attached()
+        box = page.locator(f"#{name} .nsewdrag").bounding_box()
+        chart = page.locator(f"#{name}").bounding_box()
+        assert box
+        assert chart
+        ticks = tuple(_texts(page, f"#{name} .xtick text"))
+        places.add((ticks, box["x"] - chart["x"], box["width"], chart["width"]))
+        assert "10 s from 14:28:10" in _texts(page, f"#{name} .annotation-text")
+    [(ticks, *_)] = places
+    assert ticks == ("14:15", "14:20", "14:25")
+    canvas = page.locator("#durations canvas").bounding_box()
+    around = page.locator("#durations").bounding_box()
+    assert canvas == around  # What is drawn in it lies where it was measured to lie.
+
+
+def test_the_labels_lie_as_what_they_name(watched: Watched) -> None:
+    page = watched.page
+    page.route("**/trends?*", _series)
+    page.goto("/")
+    page.locator("#oldest").scroll_into_view_if_needed()
+    for name, order in {
+        "throughput": ["Aborted0.5 /s", "Committed10.2 /s"],
+        "live": ["Open12", "Committing0", "Aborting1"],
+        "oldest": ["Oldest59 s"],
+    }.items():
+        labels = page.locator(f"#{name} .annotation-text tspan.line").locator("..")
+        expect(labels).to_have_text(order)
+        tops = labels.evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
+        bottoms = labels.evaluate_all("all => all.map(one => one.getBoundingClientRect().bottom)")
+        assert all(low <= top + 1 for low, top in zip(bottoms, tops[1:], strict=False)), name
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ([10, 60, 120], [14, 60, 120]),
+        ([0, 0, 0], [14, 42, 70]),
+        ([140, 140, 140], [70, 98, 126]),
+        ([60, 60], [60, 88]),
+    ],
+)
+def test_labels_stay_within_the_chart_and_cover_none(
+    watched: Watched, wanted: list[int], found: list[int]
+) -> None:
+    page = watched.page
+    page.goto("/")
+    frame = "(await import('/static/js/trend_frame.js'))"
+    middles = page.evaluate(f"async (wanted) => {frame}.spread(wanted, 28, 0, 140)", wanted)
+    assert middles == found
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 844}}])
+def test_on_a_phone_a_held_partition_shows_its_age_and_transaction_beside_the_button(
+    watched: Watched, producer: Producer, options: dict[str, Any]
+) -> None:
+    held = producer.begin()
+    producer.produce("x", txn_id=held)
+    page = watched.page
+    page.goto("/held-back")
+    row = page.locator(".blockers tbody tr").filter(has_text=held)
+    expect(row).to_be_visible()
+    table = page.locator(".blockers")
+    assert table.evaluate("table => table.scrollWidth <= table.clientWidth")
+    parts = (".name a", ".since", f'a:text-is("{held}")', ".btn")
+    boxes = [box for part in parts if (box := row.locator(part).bounding_box())]
+    assert len(boxes) == len(parts)
+    for index, one in enumerate(boxes):
+        assert one["x"] + one["width"] <= 390
+        for other in boxes[index + 1 :]:
+            apart = one["x"] + one["width"] <= other["x"] or one["y"] + one["height"] <= other["y"]
+            assert apart, (one, other)
+    producer.end(held, "abort")
