@@ -60,6 +60,14 @@ export function note(text, y, token, more = {}) {
   return { x: 1, xref: "paper", y, yref: "y", text, xanchor: "left", xshift: 6, showarrow: false, font: font(token), ...more };
 }
 
+/** With fewer offsets than these each has its own mark on the axis; before the first there is none. */
+const FEW = 5;
+
+export function markEach(axis, from, to) {
+  const first = Math.max(0, from);
+  if (to - from < FEW) axis.tickvals = Array.from({ length: Math.max(0, to + 1 - first) }, (_, step) => first + step);
+}
+
 /** The traces of a partition's positions by their names, in the page's colours. */
 export function positionTraces(figure) {
   const trace = Object.fromEntries(figure.data.map((one) => [one.meta, one]));

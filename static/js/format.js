@@ -6,6 +6,9 @@ const tenths = new Intl.NumberFormat("en-US", { minimumFractionDigits: 1, maximu
 
 export const count = (value) => (value === null || value === undefined ? "–" : integers.format(value));
 
+/** A position in a log; the one before its first offset is none. */
+export const position = (value) => (value < 0 ? "none yet" : count(value));
+
 export function size(bytes) {
   if (bytes < 1000) return `${bytes} B`;
   if (bytes < 1e6) return `${(bytes / 1000).toFixed(1)} kB`;

@@ -1,8 +1,8 @@
 // A partition's positions through time: the chart, the slider over its points, and the replay.
 
-import { colour, CONFIG, dressed, fail, mend, note, onTheme, positionTraces, shownTime } from "./chart.js";
+import { colour, CONFIG, dressed, fail, markEach, mend, note, onTheme, positionTraces, shownTime } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
-import { count } from "./format.js";
+import { count, position } from "./format.js";
 import { failureOf } from "./freshness.js";
 import "./shell.js";
 
@@ -39,6 +39,7 @@ function draw() {
   trace.last.y = points.map((point) => point[LAST]);
   const layout = dressed(figure.layout);
   const end = points.at(-1);
+  markEach(layout.yaxis, points[0][STABLE], end[LAST]);
   layout.annotations = [note("Last position", end[LAST], "ink")];
   const close = (end[LAST] - end[STABLE]) / Math.max(1, end[LAST] - points[0][STABLE]) < 0.08;
   layout.annotations.push(note("Stable position", end[STABLE], "committed-ink", { yshift: close ? -13 : 0 }));
@@ -52,13 +53,13 @@ function show(index) {
   const point = points[index];
   slider.value = index;
   const held = point[LAST] - point[STABLE];
-  slider.setAttribute("aria-valuetext", `${stamp(point[AT])}, stable ${count(point[STABLE])}, ${count(held)} held back`);
+  slider.setAttribute("aria-valuetext", `${stamp(point[AT])}, stable ${position(point[STABLE])}, ${count(held)} held back`);
   const readout = one("#readout");
   if (readout) {
     const read = (name) => one(`[data-read="${name}"]`);
     setText(read("at"), stamp(point[AT]));
-    setText(read("stable"), count(point[STABLE]));
-    setText(read("last"), count(point[LAST]));
+    setText(read("stable"), position(point[STABLE]));
+    setText(read("last"), position(point[LAST]));
     setText(read("held"), count(held));
     read("holder").replaceChildren(point[HOLDER] ? link(point[HOLDER]) : held > 0 ? "not recorded" : "nobody");
     read("ended").replaceChildren(...event(point));
@@ -105,8 +106,8 @@ function move(by) {
 function list() {
   const rows = [...points].reverse().slice(0, 100).map((point) => h("tr", {},
     h("td", { class: "num" }, stamp(point[AT])),
-    h("td", { class: "right num" }, count(point[STABLE])),
-    h("td", { class: "right num" }, count(point[LAST])),
+    h("td", { class: "right num" }, position(point[STABLE])),
+    h("td", { class: "right num" }, position(point[LAST])),
     h("td", { class: "right num" }, count(point[LAST] - point[STABLE])),
     h("td", {}, ...event(point))));
   one("#points tbody").replaceChildren(...rows);
@@ -153,4 +154,5 @@ play.addEventListener("click", replay);
 one("#earlier").addEventListener("click", () => move(-1));
 one("#later").addEventListener("click", () => move(1));
 onTheme(draw);
+setText(one("#points-count"), "Loading");
 load();

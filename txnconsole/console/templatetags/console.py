@@ -56,6 +56,18 @@ _READING = {
 
 
 @register.filter
+def position(value: int | Literal[""] | None) -> str:
+    """A position in a log; the one before its first offset is none."""
+    return "none yet" if isinstance(value, int) and value < 0 else count(value)
+
+
+@register.filter
+def place(value: int | None) -> str:
+    """As :func:`position` within a sentence: "from the beginning to 3"."""
+    return "the beginning" if value is not None and value < 0 else count(value)
+
+
+@register.filter
 def words(code: str) -> str:
     """A code of the contract in words: ``PartitionUnavailable`` as ``Partition unavailable``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", code).capitalize()
