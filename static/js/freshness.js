@@ -90,9 +90,10 @@ export async function failureOf(answer) {
 
 /**
  * Asks for a part of the page. What fails is shown, and thrown as an error with the same words; what
- * `signal` has given up is thrown as an AbortError and says nothing.
+ * `signal` has given up is thrown as an AbortError and says nothing. Nor does what a reader `wrote`
+ * that is refused (400): the error is `isRefused`, and what is shown is as fresh as before.
  */
-export async function ask(part, address, { headers = { Accept: "application/json" }, signal } = {}) {
+export async function ask(part, address, { headers = { Accept: "application/json" }, signal, wrote = false } = {}) {
   let answer = null;
   try {
     answer = await fetch(address, { headers, signal });
@@ -101,8 +102,9 @@ export async function ask(part, address, { headers = { Accept: "application/json
   }
   if (answer?.ok) return answer;
   const why = answer ? await failureOf(answer) : failure(0);
-  freshness.failed(part, why);
-  throw new Error(why.message);
+  const isRefused = wrote && why.status === 400;
+  if (!isRefused) freshness.failed(part, why);
+  throw Object.assign(new Error(why.message), { isRefused });
 }
 
 /** The JSON of an address; the part is up to date then. */

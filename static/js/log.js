@@ -1,12 +1,14 @@
 // The page of a partition's log: puts its parts together and feeds them from the live channel.
 
 import { all, one, setText } from "./dom.js";
+import { position } from "./format.js";
 import { askJson, freshness } from "./freshness.js";
 import { live } from "./live.js";
 import { Charts } from "./log/charts.js";
 import { Inspector, showEntries } from "./log/details.js";
 import { Minimap } from "./log/minimap.js";
-import { PartitionLog } from "./log/model.js";
+import { PartitionLog, TABLE_ROWS } from "./log/model.js";
+import { Place } from "./log/place.js";
 import { Strip } from "./log/strip.js";
 import { refreshAll } from "./regions.js";
 import { showFigures } from "./shell.js";
@@ -25,7 +27,8 @@ const log = new PartitionLog(JSON.parse(one("#window").textContent), element.dat
 const strip = new Strip(element, log);
 const inspector = new Inspector(one("#inspector"), log, links);
 const charts = new Charts(log);
-const minimap = new Minimap(one("#minimap"), log, (offset) => goTo(offset, false));
+const place = new Place(one("#reading"), (written) => goTo(written));
+const minimap = new Minimap(one("#minimap"), log, (offset) => goTo(offset, { isStep: false }));
 
 /** The transaction that the panel above the log tells of. */
 let holding = log.summary.blocker;
@@ -33,8 +36,9 @@ let holding = log.summary.blocker;
 function showPositions() {
   const { last, stable, ongoing, aborted, blocker } = log.summary;
   one('[data-figure="held"]').classList.toggle("warn", last > stable);
-  showFigures({ last, stable, held: last - stable, ongoing, aborted });
+  showFigures({ last: position(last), stable: position(stable), held: last - stable, ongoing, aborted });
   minimap.draw();
+  place.showEdges(log.summary);
   if (holding === blocker) return;
   holding = blocker;
   refreshAll();
@@ -44,7 +48,15 @@ function showAll() {
   strip.build();
   showPositions();
   showEntries(one("#entries"), log, links);
-  charts.draw();
+  letGo();
+  charts.draw({ now: true });
+}
+
+/** What is told of an entry goes when the entry does. */
+function letGo() {
+  if (inspector.offset === null || strip.shows(inspector.offset)) return;
+  inspector.clear();
+  strip.release();
 }
 
 /* The stream */
@@ -54,7 +66,7 @@ let frame = 0;
 
 function flush() {
   frame = 0;
-  const stable = log.summary.stable;
+  const from = log.tableFrom;
   const changed = new Set();
   for (const delta of waiting.splice(0)) {
     const offsets = log.apply(delta);
@@ -64,9 +76,9 @@ function flush() {
   if (!strip.update(changed) || !log.knowsStable) return resync();
   showPositions();
   inspector.update(changed);
-  if (stable !== log.summary.stable || [...changed].some((offset) => Math.abs(offset - log.summary.stable) < 10)) {
-    showEntries(one("#entries"), log, links);
-  }
+  letGo();
+  const isInTable = (offset) => offset >= log.tableFrom && offset < log.tableFrom + TABLE_ROWS;
+  if (from !== log.tableFrom || [...changed].some(isInTable)) showEntries(one("#entries"), log, links);
   charts.draw();
 }
 
@@ -74,8 +86,11 @@ let resyncing = 0;
 let lastRead = -RESYNC_MS;
 /** The window that is being read: what gives it up, and the frames that have come since it was asked for. */
 let reading = null;
-/** The offset that is to have the focus when the window with it has been read, whoever reads it. */
-let wanted = null;
+/**
+ * Where the reader wants to be until a window of it has been read, whoever reads it: the place as it
+ * was written (null: the end), whether it is a step back to which leads, and whether it gets the focus.
+ */
+let move = null;
 
 /** Reads the window again, at most every two seconds however often it is asked for. */
 function resync(now = false) {
@@ -94,10 +109,10 @@ async function readWindow() {
   lastRead = performance.now();
   reading?.abort.abort();
   const mine = reading = { abort: new AbortController(), frames: [] };
-  const at = query.get("at");
-  const address = at ? `${windowAddress}?at=${encodeURIComponent(at)}` : windowAddress;
+  const at = move ? move.at : log.at;
+  const address = at === null ? windowAddress : `${windowAddress}?at=${encodeURIComponent(at)}`;
   try {
-    const read = await askJson(element, address, { headers: { Accept: "application/json" }, signal: mine.abort.signal });
+    const read = await askJson(element, address, { signal: mine.abort.signal, wrote: move !== null });
     const { last, now } = read.summary;
     waiting.splice(0, Infinity, ...mine.frames.filter(({ summary }) => summary.last > last || summary.now > now));
     log.load(read);
@@ -105,8 +120,10 @@ async function readWindow() {
     live.seen();
     showAll();
     if (waiting.length) flush();
-    if (wanted !== null) strip.focus(wanted);
-    wanted = null;
+    if (move) arrive(read);
+  } catch (error) {
+    if (!error.isRefused || reading !== mine) throw error;
+    refuse(error.message);
   } finally {
     if (reading === mine) reading = null;
   }
@@ -144,43 +161,43 @@ function setIsolation(isolation) {
   showIsolation(isolation);
 }
 
-async function showPlace(isFocused) {
-  const at = query.get("at");
-  one("#follow").hidden = at === null;
-  one("#at").value = at ?? "";
-  wanted = at !== null && isFocused ? Number(at) : null;
+async function goTo(at, { isStep = true, isFocused = isStep } = {}) {
+  move = { at, isStep, isFocused };
   try {
     await readWindow();
   } catch (error) {
-    if (error.name !== "AbortError") wanted = null;  // Said by the page; else given up for a later reading.
+    if (move && error.name !== "AbortError") move.isFocused = false;  // Said by the page, which comes there later.
   }
 }
 
-/** Moving along the line of the whole partition is one step, however long it is: it asks for no focus. */
-async function goTo(offset, isFocused = true) {
-  if (offset === null) query.delete("at");
-  else query.set("at", offset);
-  remember(isFocused);
-  await showPlace(isFocused);
+/** The address has the offset of a moment, and nothing for what is past the end: the end is followed. */
+function arrive(read) {
+  const { at, isStep, isFocused } = move;
+  move = null;
+  if (log.following) query.delete("at");
+  else query.set("at", log.at);
+  remember(isStep);
+  place.show(read, at);
+  if (isFocused) strip.focus(log.at);
+}
+
+/** What was written is no place: all stays where it is. */
+function refuse(why) {
+  place.refuse(why, move.at);
+  move = null;
 }
 
 addEventListener("popstate", () => {
   query = new URLSearchParams(location.search);
   showIsolation(query.get("iso") ?? "rc");
-  showPlace(false);
+  goTo(query.get("at"), { isStep: false });
 });
 for (const input of all('input[name="iso"]')) input.addEventListener("change", () => setIsolation(input.value));
-one("#follow").addEventListener("click", () => goTo(null));
-one("#reading").addEventListener("submit", (event) => {
-  if (/[-:]/.test(one("#at").value)) return;  // A moment: the server knows which offset was the last then.
-  event.preventDefault();
-  const digits = one("#at").value.replace(/\D/g, "");
-  goTo(digits ? Number(digits) : null);
-});
 strip.addEventListener("inspect", ({ detail }) => inspector.show(detail));
 strip.addEventListener("open", ({ detail }) => htmx.ajax("GET", links.entry(detail), { target: "#dialog", swap: "innerHTML" }));
 
 showPositions();
 showEntries(one("#entries"), log, links);
-inspector.show(log.summary.stable + 1);
-if (query.has("at")) strip.focus(Number(query.get("at")));
+inspector.show(log.at ?? log.summary.stable + 1);
+if (log.following) query.delete("at");  // What is written there is no place, or past the end.
+else strip.focus(log.at);

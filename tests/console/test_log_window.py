@@ -9,7 +9,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import Orders, begin, finish, produce
 from txnconsole.access.payloads import EVERYTHING
-from txnconsole.console.log_window import MAX_ENDED, merged, read_window
+from txnconsole.console.log_window import MAX_ENDED, TABLE_ENTRIES, merged, read_window
 
 pytestmark = pytest.mark.django_db
 
@@ -43,6 +43,7 @@ def test_an_empty_partition_has_an_empty_window(orders: Orders, engine: Engine) 
     )
     assert window["entries"] == []
     assert (window["base"], window["summary"]["last"]) == (0, -1)
+    assert window["export"] is None
 
 
 def test_past_the_stable_position_the_outcome_is_known_before_readers_get_it(
@@ -77,12 +78,32 @@ def test_a_window_can_stand_around_any_offset(orders: Orders, engine: Engine) ->
     assert window["at"] == 300
     assert not window["pinned"]
     assert {192, 300, 575} <= {entry[0] for entry in window["entries"]}
+    assert (window["table"], window["export"], window["missed"]) == (297, (192, 575), None)
 
 
-def test_an_offset_past_the_end_shows_the_end(orders: Orders, engine: Engine) -> None:
+@pytest.mark.parametrize(("at", "table"), [(0, 0), (700, 697), (7, 4), (1285, 1279), (1287, 1279)])
+def test_the_table_is_full_wherever_it_stands(
+    orders: Orders, engine: Engine, at: int, table: int
+) -> None:
+    for _ in range(20):
+        produce(engine, orders.partition, *(str(number) for number in range(64)))
+    window = read_window(engine, orders.partition, at=at, sight=EVERYTHING)
+    known = {entry[0] for entry in window["entries"]}
+    assert window["table"] == table
+    assert set(range(table, table + TABLE_ENTRIES)) <= known
+
+
+def test_past_the_end_is_the_end_which_is_followed(orders: Orders, engine: Engine) -> None:
     window = read_window(engine, orders.partition, at=10**17, sight=EVERYTHING)
-    assert window["base"] == 0
+    assert (window["base"], window["at"], window["missed"]) == (0, None, "end")
     assert len(window["entries"]) == 8
+    assert window["export"] == (0, 7)
+
+
+def test_in_an_empty_partition_no_offset_is_missed(orders: Orders, engine: Engine) -> None:
+    empty = PartitionName(orders.partition.topic, 1)
+    window = read_window(engine, empty, at=5, sight=EVERYTHING)
+    assert (window["at"], window["missed"]) == (None, None)
 
 
 def test_what_ended_in_a_window_keeps_its_span_however_much_has_ended_after_it(

@@ -25,8 +25,11 @@ from txnconsole.console.plots import milliseconds
 
 COLUMNS = 64
 ROWS = 6
-#: The table of entries begins so many before the stable position, or has the last so many.
+#: The table of entries begins so many before the stable position or the offset that was gone to, or
+#: has the last so many.
 TABLE_BEFORE, TABLE_ENTRIES = 3, 9
+#: How many offsets the form of an export suggests at the end of the log.
+EXPORTED = 1_000
 #: How far back the chart of positions goes.
 HISTORY = timedelta(minutes=5)
 #: How many ongoing transactions the page gets, those with the lowest first offset.
@@ -74,12 +77,16 @@ def window_of(
     """As :func:`read_window`, with a status and blockers that have been read already. Entries after
     the status are left out: they come with the next frame.
 
+    What is past the end is the end, which the page follows; ``missed`` says so.
+
     Raises:
         EngineError: the partition does not exist or its broker cannot be read.
     """
+    missed = _missed(status, at)
+    at = None if at is not None and at > status.last_offset else at
     base = _base(status, at)
     fence = (status.stable_position + 1) // COLUMNS * COLUMNS
-    table = min(status.stable_position - TABLE_BEFORE, status.last_offset - TABLE_ENTRIES + 1)
+    table = _table(status, base, at)
     ranges = merged([(base, ROWS * COLUMNS), (fence, COLUMNS), (table, TABLE_ENTRIES)])
     messages = [
         message
@@ -97,6 +104,9 @@ def window_of(
         "rows": ROWS,
         "base": base,
         "at": at,
+        "missed": missed,
+        "table": table,
+        "export": _export(status, base, at),
         "pinned": at is None and fence + COLUMNS < base,
         "entries": [packed(message, sight) for message in messages],
         "txns": _states(messages) | _ended(ended) | ongoing,
@@ -201,6 +211,34 @@ def _base(status: PartitionStatus, at: int | None) -> int:
     if at is not None:
         row = min(row, at // COLUMNS - 1)
     return max(row, status.log_start_offset // COLUMNS, 0) * COLUMNS
+
+
+def _missed(status: PartitionStatus, at: int | None) -> str | None:
+    """On which side the offset lies outside of the log: "start", "end", or None."""
+    if at is None or status.last_offset < 0:
+        return None
+    if at > status.last_offset:
+        return "end"
+    return "start" if at < status.log_start_offset else None
+
+
+def _table(status: PartitionStatus, base: int, at: int | None) -> int:
+    """The first offset of the table of entries; the page's script moves it on by the same rule."""
+    if at is None:
+        return min(status.stable_position - TABLE_BEFORE, status.last_offset - TABLE_ENTRIES + 1)
+    end = min(base + ROWS * COLUMNS, status.last_offset + 1)
+    return max(min(at - TABLE_BEFORE, end - TABLE_ENTRIES), base, status.log_start_offset)
+
+
+def _export(status: PartitionStatus, base: int, at: int | None) -> tuple[int, int] | None:
+    """The first and last offset that an export is suggested for: the strip's, or the end of the
+    log; None when there is nothing."""
+    start, last = status.log_start_offset, status.last_offset
+    if last < start:
+        return None
+    if at is None:
+        return max(start, last - EXPORTED + 1), last
+    return max(start, base), min(last, base + ROWS * COLUMNS - 1)
 
 
 def _states(messages: Iterable[StoredMessage]) -> dict[str, Span]:

@@ -1,12 +1,10 @@
-// One entry spelled out under the strip, and the table of entries around the stable position.
+// One entry spelled out under the strip, and the table of entries around the place that is looked at.
 
-import { badge, h, icon, one } from "../dom.js";
+import { badge, h, icon, one, setText } from "../dom.js";
 import { count, size } from "../format.js";
-import { BYTES, KEY, KIND, OFFSET, TXN } from "./model.js";
+import { BYTES, KEY, KIND, OFFSET, TABLE_ROWS, TXN } from "./model.js";
 
 const KINDS = { m: "Message", c: "Commit marker", a: "Abort marker" };
-const TABLE_BEFORE = 3;
-const TABLE_ROWS = 9;
 
 function result(log, entry) {
   const reading = log.reading(entry);
@@ -19,9 +17,11 @@ function pair(name, ...value) {
 
 export class Inspector {
   #offset = null;
+  #empty;
 
   constructor(element, log, links) {
     this.element = element;
+    this.#empty = [...element.childNodes];
     this.log = log;
     this.links = links;
   }
@@ -43,16 +43,24 @@ export class Inspector {
     this.element.replaceChildren(list);
   }
 
+  get offset() {
+    return this.#offset;
+  }
+
+  clear() {
+    this.#offset = null;
+    this.element.replaceChildren(...this.#empty);
+  }
+
   /** Shows the same entry again when it is among those that changed. */
   update(changed) {
     if (this.#offset !== null && changed.has(this.#offset)) this.show(this.#offset);
   }
 }
 
-/** Fills the table with the entries around the stable position. */
+/** Fills the table with the entries around the offset that was gone to, or around the stable position. */
 export function showEntries(table, log, links) {
-  const { last, stable } = log.summary;
-  const from = Math.min(stable - TABLE_BEFORE, last - TABLE_ROWS + 1);
+  const from = log.tableFrom;
   const rows = [];
   for (let offset = from; offset < from + TABLE_ROWS; offset += 1) {
     const entry = log.entries.get(offset);
@@ -60,6 +68,7 @@ export function showEntries(table, log, links) {
   }
   if (!rows.length) rows.push(h("tr", {}, h("td", { colspan: "7", class: "quiet" }, "No entries yet: nothing has been produced to this partition.")));
   one("tbody", table).replaceChildren(...rows);
+  setText(one("#h-entries"), `Entries around ${log.following ? "the stable position" : `offset ${count(log.at)}`}`);
 }
 
 function entryRow(log, entry, links) {

@@ -2,7 +2,7 @@
 // what is undecided, and where the strip is. Moving along it moves the strip.
 
 import { one, setText } from "../dom.js";
-import { count } from "../format.js";
+import { count, position } from "../format.js";
 import { FIRST, LAST, STATE } from "./model.js";
 
 const WIDTH = 1000;
@@ -49,7 +49,7 @@ export class Minimap {
     undecided.setAttribute("d", open.map((txn) => bar(txn[FIRST], txn[LAST] + 1, 2)).join(""));
     segments.setAttribute("d", this.segments.map((offset) => `M${x(offset)} 0v12`).join(""));
     window.setAttribute("d", bar(this.log.base, this.log.end, 6));
-    setText(this.last, count(last));
+    setText(this.last, position(last));
     if (document.activeElement === this.range) return;
     this.range.min = start;
     this.range.max = Math.max(start, last);
@@ -58,6 +58,6 @@ export class Minimap {
   }
 
   #say(offset) {
-    this.range.setAttribute("aria-valuetext", `offset ${count(offset)} of ${count(this.log.summary.last)}`);
+    this.range.setAttribute("aria-valuetext", `offset ${count(offset)} of ${position(this.log.summary.last)}`);
   }
 }

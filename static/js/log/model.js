@@ -8,7 +8,11 @@ export const STATE = 0, FIRST = 1, LAST = 2, MESSAGES = 3;
 
 const ENDED_BY = { c: "COMMITTED", a: "ABORTED" };
 const HISTORY_POINTS = 300;
-const TABLE_BEFORE = 12;
+/** The table begins so many entries before the stable position, or before the offset that was gone to. */
+const TABLE_BEFORE = 3;
+export const TABLE_ROWS = 9;
+/** So many entries before the row of the stable position are kept for the table. */
+const KEPT_BEFORE = 12;
 /** Entries outside of what is shown, and ended transactions, are forgotten when there are so many. */
 const FORGET_AT = 512;
 
@@ -23,7 +27,7 @@ export class PartitionLog {
     this.columns = window.columns;
     this.rows = window.rows;
     this.base = window.base;
-    this.following = window.at === null;
+    this.at = window.at;  // The offset that was gone to; null at the end of the log.
     this.summary = window.summary;
     this.entries = new Map(window.entries.map((entry) => [entry[OFFSET], entry]));
     this.txns = new Map(Object.entries(window.txns));
@@ -35,6 +39,32 @@ export class PartitionLog {
   /** The first offset that the strip has no place for. */
   get end() {
     return this.base + this.rows * this.columns;
+  }
+
+  /** As `end`, or the end of the log where that comes before. */
+  get shownEnd() {
+    return Math.min(this.end, this.summary.last + 1);
+  }
+
+  get following() {
+    return this.at === null;
+  }
+
+  /** The first offset of the table of entries. */
+  get tableFrom() {
+    const { last, stable, start } = this.summary;
+    if (this.following) return Math.min(stable - TABLE_BEFORE, last - TABLE_ROWS + 1);
+    return Math.max(Math.min(this.at - TABLE_BEFORE, this.shownEnd - TABLE_ROWS), this.base, start);
+  }
+
+  /** Whether the strip has a place for a part of what a transaction spans. */
+  isInSight(txn) {
+    return this.following || (txn[FIRST] < this.end && this.spanEnd(txn) >= this.base);
+  }
+
+  /** Where a transaction's span ends: while it is open it goes on with the log. */
+  spanEnd(txn) {
+    return txn[STATE] === "OPEN" ? this.summary.last : txn[LAST];
   }
 
   /** The first offset of the row in which the stable position stands. */
@@ -145,7 +175,7 @@ export class PartitionLog {
   #prune() {
     const fence = this.fenceRow;
     const kept = (offset) =>
-      (offset >= this.base && (this.following || offset < this.end)) || (offset >= fence - TABLE_BEFORE && offset < fence + this.columns);
+      (offset >= this.base && (this.following || offset < this.end)) || (offset >= fence - KEPT_BEFORE && offset < fence + this.columns);
     const seen = new Set();
     for (const [offset, entry] of this.entries) {
       if (!kept(offset)) this.entries.delete(offset);

@@ -10,6 +10,8 @@ export class Strip extends EventTarget {
   #pinned = null;
   #flag = h("span", { class: "flag num" });
   #selected = null;
+  /** The transaction whose entries are marked. */
+  #marked = null;
 
   /** Events: "inspect" (detail: offset) and "open" (detail: offset). */
   constructor(element, log) {
@@ -35,7 +37,20 @@ export class Strip extends EventTarget {
     this.#pin();
     this.#placeFlag();
     this.#makeReachable();
+    this.#cell(this.#selected)?.setAttribute("aria-selected", "true");
+    this.#highlight(this.#marked);
     if (focused !== null) this.focus(focused);
+  }
+
+  /** Whether an entry is to be seen. */
+  shows(offset) {
+    return this.#cell(offset) !== null && this.log.entries.has(offset);
+  }
+
+  /** Nothing is selected any more, and no transaction marked. */
+  release() {
+    this.#selected = null;
+    this.#highlight(null);
   }
 
   /** Draws what a frame changed; the log has taken it already. */
@@ -58,10 +73,9 @@ export class Strip extends EventTarget {
 
   /** Moves the focus to an offset; false when the strip does not show it. */
   focus(offset) {
-    const cell = this.#cell(offset);
-    if (!cell || !this.log.entries.has(offset)) return false;
-    cell.focus({ preventScroll: false });
-    return true;
+    const isShown = this.shows(offset);
+    if (isShown) this.#cell(offset).focus({ preventScroll: false });
+    return isShown;
   }
 
   #row(base) {
@@ -141,7 +155,7 @@ export class Strip extends EventTarget {
     const cell = this.#cell(summary.stable + 1);
     if (!cell) return this.#flag.remove();
     const share = (Number(cell.dataset.offset) % columns) / columns;
-    setText(this.#flag, `stable ${count(summary.stable)}`);
+    setText(this.#flag, summary.stable < 0 ? "none readable yet" : `stable ${count(summary.stable)}`);
     this.#flag.style.left = share > 0.9 ? "auto" : `calc(${share * 100}% - 1px)`;
     this.#flag.style.right = share > 0.9 ? `${100 - share * 100}%` : "auto";
     if (this.#flag.parentElement !== cell.parentElement) cell.parentElement.append(this.#flag);
@@ -217,6 +231,7 @@ export class Strip extends EventTarget {
   }
 
   #highlight(txn) {
+    this.#marked = txn;
     this.element.classList.toggle("highlight", txn !== null);
     for (const cell of this.#cells()) {
       const entry = this.log.entries.get(Number(cell.dataset.offset));

@@ -244,8 +244,28 @@ def test_a_moment_leads_to_the_last_offset_then(
 
 
 @pytest.mark.parametrize("at", ["x", "-1", "9" * 30, "2026-02-30 00:00"])
-def test_an_offset_that_is_none_is_400(orders: Orders, viewer: Client, at: str) -> None:
-    assert viewer.get(f"{orders.log}?at={at}").status_code == 400
+def test_what_is_no_place_is_a_400_with_the_log_and_the_reason(
+    orders: Orders, viewer: Client, at: str
+) -> None:
+    answer = viewer.get(orders.log, {"at": at})
+    text = answer.content.decode()
+    assert answer.status_code == 400
+    assert "is neither an offset nor a moment" in text
+    assert f'value="{at}"' in text
+    assert 'aria-invalid="true"' in text
+    assert "k-late" in text
+
+
+@pytest.mark.parametrize("at", ["x", "-1", "25:00"])
+def test_a_window_at_no_place_is_refused_as_json(orders: Orders, viewer: Client, at: str) -> None:
+    answer = viewer.get(f"{orders.log}/window", {"at": at}, headers={"Accept": "application/json"})
+    assert answer.status_code == 400
+    assert "is neither an offset nor a moment" in answer.json()["message"]
+
+
+def test_a_window_may_be_asked_for_by_a_moment(orders: Orders, viewer: Client) -> None:
+    told = viewer.get(f"{orders.log}/window", {"at": "2100-01-01T00:00:00Z"}).json()
+    assert told["at"] == 7
 
 
 def test_the_pages_of_a_sidecar_buffered_topic_show_it_sensibly(

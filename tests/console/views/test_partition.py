@@ -246,9 +246,47 @@ def test_history_has_the_ends_of_transactions(orders: Orders, viewer: Client) ->
     assert told["points"][-1][4] == str(orders.open)
     assert f"Held by {orders.open}" in words(viewer, f"{HERE}/history")
     at = told["since"] - 1000
-    assert "Last position -1" in words(viewer, f"{HERE}/history?at={at}")
+    assert "Last position none yet" in words(viewer, f"{HERE}/history?at={at}")
     for nothing in ("yesterday", "1" * 4_301):  # Python reads no longer number.
         assert viewer.get(f"{HERE}/history?at={nothing}").status_code == 400
+
+
+def test_the_logs_entries_are_on_the_page_without_a_script(orders: Orders, viewer: Client) -> None:
+    text = words(viewer, orders.log)
+    aborted = f"3 Message k-aborted {orders.aborted} Aborted Filtered: its transaction aborted"
+    assert aborted in text
+    assert "Entries around the stable position" in text
+    assert "Entries around offset 2 " in words(viewer, f"{orders.log}?at=2")
+
+
+def test_an_empty_partition_is_at_no_position(orders: Orders, viewer: Client) -> None:
+    text = words(viewer, f"/topics/{TOPIC}/partitions/1/log")
+    assert "Stable position none yet Last position none yet Held back 0" in text
+    assert "nothing has been produced to this partition" in text
+    assert "none yet none yet empty 0 – 0 0 1 never" in words(viewer, f"/topics/{TOPIC}")
+
+
+def test_from_the_first_offset_on_readers_go_on_from_the_beginning(
+    orders: Orders, operator: Client, engine: Engine
+) -> None:
+    empty = PartitionName(TOPIC, 1)
+    hanging = begin(engine)
+    produce(engine, empty, "first", txn_id=hanging)
+    produce(engine, empty, "second")
+    at = "holds the stable position at the beginning"
+    assert f"Transaction {hanging} {at}" in words(operator, f"/topics/{TOPIC}/partitions/1/log")
+    participants = words(operator, f"/transactions/{hanging}")
+    assert "readers go on from the beginning to 1 once it ends" in participants
+    effect = "the stable position moves from the beginning to 1 ,"
+    assert effect in words(operator, f"/transactions/{hanging}/abort")
+
+
+def test_a_history_without_a_script_says_where_its_points_are(
+    orders: Orders, viewer: Client
+) -> None:
+    text = words(viewer, f"{HERE}/history")
+    assert "A browser that runs scripts lists them here." in text
+    assert "Loading" not in text
 
 
 def test_three_models_deliver_the_same_history(orders: Orders, viewer: Client) -> None:

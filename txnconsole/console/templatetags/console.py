@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 from django import template
 from django.templatetags.static import static
@@ -30,8 +31,8 @@ from txnconsole.quantities import DASH, count, duration, per_second, percent, si
 from txnconsole.trends.reading import CoordinatorRates
 
 register = template.Library()
-for written in (count, duration, per_second, size, whole):
-    register.filter(written)
+for quantity in (count, duration, per_second, size, whole):
+    register.filter(quantity)
 register.filter("share", percent)
 
 _STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {

@@ -8,8 +8,6 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET
 
 from engine.inspect.blockers import Blocker
@@ -23,8 +21,9 @@ from engine.model.txn_status import Outcome
 from txnconsole.access.payloads import Sight, sight_in_common, sight_of
 from txnconsole.access.roles import Permission
 from txnconsole.console.log_figures import figure_templates
+from txnconsole.console.log_place import place_of
+from txnconsole.console.log_rows import table_rows
 from txnconsole.console.log_window import read_blockers, read_window, window_of
-from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
 from txnconsole.console.payload import preview
@@ -32,8 +31,6 @@ from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
 _ISOLATION = {"rc": "READ_COMMITTED", "ru": "READ_UNCOMMITTED"}
-#: How many offsets the form of an export suggests.
-_EXPORTED = 1_000
 #: In how many places the overview line looks for ended transactions.
 _PLACES = 250
 
@@ -44,17 +41,22 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The strip, the inspector, the charts and the entries around the stable position.
 
     Instead of an offset a time may be given (``at``, in the reader's zone); it stands for the
-    offset that was the last one then.
+    offset that was the last one then. What is neither is a 400 that says so, with the end of the
+    log.
     """
     partition = PartitionName(topic, number)
-    moment = _moment(request)
-    if moment is not None:
-        return _to_moment(request, partition, moment)
+    written, place, error = request.GET.get("at", ""), None, None
+    try:
+        place = place_of(written, lambda: request.standing().now)
+    except InvalidRequest as failure:
+        error = failure.message
+    if isinstance(place, datetime):
+        return _to_moment(request, partition, place)
     status = engine().log.status(partition)
-    isolation = request.GET.get("iso", "rc")
+    isolation = "ru" if request.GET.get("iso") == "ru" else "rc"
     blockers = read_blockers(engine(), status)
-    at, sight = _offset(request), _sight_in_common(request, topic)
-    seen = window_of(engine(), status, blockers, at=at, sight=sight)
+    sight = _sight_in_common(request, topic)
+    seen = window_of(engine(), status, blockers, at=place, sight=sight)
     places = looks.ended_along(_places(status))
     segments, ended = region(
         lambda: engine().log.look(partition, looks.segments(), places)
@@ -63,25 +65,28 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
         "channel": f"part:{partition}",
         "position": seen["seq"],
         "window": seen,
-        "at": at,
-        "isolation": isolation if isolation in _ISOLATION else "rc",
+        "written": written,
+        "error": error,
+        "isolation": isolation,
         "segments": segments,
         "ended": _course(ended),
-        "export_from": max(status.log_start_offset, status.last_offset - _EXPORTED + 1),
-        "isolation_name": _ISOLATION.get(isolation, _ISOLATION["rc"]),
+        "isolation_name": _ISOLATION[isolation],
+        "rows": list(table_rows(seen, isolation=isolation)),
         **_blocker(request, status, blockers),
     }
-    return show(request, "console/log.html", context)
+    return show(request, "console/log.html", context, status=400 if error else 200)
 
 
 @require_GET
 @page(Permission.TOPIC_READ)
 def window(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
-    """The rows that the page draws, as JSON; asked for when the page could not follow the
-    stream."""
+    """The rows that the page draws, as JSON; asked for when the reader goes elsewhere, or the page
+    could not follow the stream."""
     partition = PartitionName(topic, number)
+    place = place_of(request.GET.get("at", ""), lambda: request.standing().now)
+    at = _offset_at(partition, place) if isinstance(place, datetime) else place
     sight = _sight_in_common(request, topic)
-    return JsonResponse(read_window(engine(), partition, at=_offset(request), sight=sight))
+    return JsonResponse(read_window(engine(), partition, at=at, sight=sight))
 
 
 @require_GET
@@ -160,27 +165,11 @@ def _to_moment(
     request: HttpRequest, partition: PartitionName, moment: datetime
 ) -> HttpResponseRedirect:
     query = request.GET.copy()
-    query["at"] = str(max(0, engine().inspect.position_at(partition, moment).last_offset))
+    query["at"] = str(_offset_at(partition, moment))
     address = reverse("console:log", args=[partition.topic, partition.number])
     return HttpResponseRedirect(f"{address}?{query.urlencode()}")
 
 
-def _moment(request: HttpRequest) -> datetime | None:
-    """The time in ``at``, in the reader's zone unless it names another one."""
-    try:
-        moment = parse_datetime(request.GET.get("at", "").strip())
-    except ValueError:
-        return None  # Like a time, but none (30th of February); it is no offset either.
-    return timezone.make_aware(moment) if moment and timezone.is_naive(moment) else moment
-
-
-def _offset(request: HttpRequest) -> int | None:
-    text = request.GET.get("at", "").replace(",", "").strip()
-    if not text:
-        return None
-    offset = number_of(text)
-    if offset is None:
-        raise InvalidRequest(
-            f"{text[:30]!r} is neither an offset nor a moment such as 2026-11-22 14:03.", field="at"
-        )
-    return offset
+def _offset_at(partition: PartitionName, moment: datetime) -> int:
+    """The offset that was the last one then; 0 while there was none."""
+    return max(0, engine().inspect.position_at(partition, moment).last_offset)
