@@ -15,6 +15,8 @@ from txnconsole.console.templatetags.console import (
     linked_object,
     moment,
     offsets,
+    place,
+    position,
     spoken,
     stamp,
     state,
@@ -94,6 +96,11 @@ def test_an_object_is_a_link_when_it_has_a_page_and_bears_its_kind_where_its_for
 )
 def test_the_lag_bar_tells_its_numbers(stable: int, last: int, told: str) -> None:
     assert f'aria-label="{told} offsets readable"' in lag_bar(0, stable, last)
+
+
+def test_before_the_first_offset_there_is_no_position() -> None:
+    assert [position(value) for value in (-1, 0, 15_892, None)] == ["none yet", "0", "15,892", "–"]
+    assert [place(value) for value in (-1, 0, 15_892)] == ["the beginning", "0", "15,892"]
 
 
 def test_marks_tell_where_transactions_have_aborted() -> None:
