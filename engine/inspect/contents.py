@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
-from engine.log.entries import messages_of
+from engine.log.entries import contents_of, messages_of
 from engine.log.once_more import once_more_when
 from engine.log.partition_log import PartitionLogs
 from engine.model.errors import SegmentUnreadable
@@ -80,9 +80,8 @@ def _in_marker_log(
     for entry in entries:
         if not entry.matches:
             continue
-        found += messages_of(
-            entry, part.partition.number, reading.brokers.offloaded, within=(start, MAX_OFFSET)
-        )
+        contents, _ = contents_of(entry, reading.brokers.offloaded)
+        found += messages_of(entry, part.partition.number, contents, within=(start, MAX_OFFSET))
         if len(found) >= limit:
             return found[:limit], found[limit - 1].offset
     return found, looked

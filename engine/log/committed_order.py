@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from engine.log.entries import messages_of
-from engine.log.offloaded import OffloadedFiles
+from engine.log.entries import Opening, messages_of
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import MAX_OFFSET, StoredMessage
 from engine.model.read_position import ReadPosition
@@ -27,12 +26,12 @@ from engine.postgres.database import Row
 def in_committed_order(
     rows: Sequence[Row],
     number: int,
-    files: OffloadedFiles,
+    opening: Opening,
     start: ReadPosition,
     max_messages: int,
 ) -> tuple[tuple[StoredMessage, ...], ReadPosition]:
-    """At most ``max_messages`` messages, and where the next fetch goes on: before what cannot be
-    read back, if anything comes before it.
+    """At most ``max_messages`` messages, and where the next fetch goes on: before what does not fit
+    any more or cannot be read back, if anything comes before it.
 
     Raises:
         SegmentUnreadable: the first of them cannot be read back.
@@ -48,16 +47,20 @@ def in_committed_order(
             lower = (start.within or 0) if at == start.offset else 0
         room = max_messages - len(messages)
         try:
-            found = readable(
-                messages_of(entry, number, files, within=(lower, MAX_OFFSET)),
-                at=None if entry.tc_id is None else at,
-            )
-            rest = found[room].offset if len(found) > room else None
+            contents = opening.contents(entry)
         except SegmentUnreadable:
             if not messages:
                 raise
-            found, rest = [], entry.first_offset
-        messages += found[:room]
+            contents = None
+        if contents is None:
+            rest: int | None = entry.first_offset
+        else:
+            found = readable(
+                messages_of(entry, number, contents, within=(lower, MAX_OFFSET)),
+                at=None if entry.tc_id is None else at,
+            )
+            rest = found[room].offset if len(found) > room else None
+            messages += found[:room]
         if rest is not None:
             if entry.tc_id is None:
                 return tuple(messages), ReadPosition(offset=rest)

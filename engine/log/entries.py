@@ -125,8 +125,38 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
         """
         if self._opened is None:
-            self._opened = _contents(self, files)
+            self._opened, self._size = contents_of(self, files)
         return self._opened
+
+
+class Opening:
+    """Opens the batches of one answer, as long as they fit into it. The database knows only how
+    many bytes they have compressed, which may be a thousandth.
+
+    Args:
+        max_bytes: how many the answer may have of opened batches, but the first always fits, so
+            that every reader progresses. A batch counts as a whole, even if a part is answered.
+    """
+
+    def __init__(self, files: OffloadedFiles, max_bytes: int) -> None:
+        self._files = files
+        self._max_bytes = max_bytes
+        self._bytes = 0
+
+    def contents(self, entry: Row) -> list[NewMessage] | None:
+        """The batch of an entry, nothing for a marker; None when the answer ends before it.
+
+        Raises:
+            CorruptBatch: it cannot be read back.
+            SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
+        """
+        if entry.body is None:
+            return []
+        contents, size = contents_of(entry, self._files)
+        if self._bytes and self._bytes + size > self._max_bytes:
+            return None
+        self._bytes += size
+        return contents
 
 
 class AbortedSpans:
@@ -148,6 +178,11 @@ class AbortedSpans:
             transactions.append(AbortedTxn(txn_id=txn_id, first_offset=first))
             self._spans.setdefault((tc_id, sequence), []).append((first, last))
         self.transactions = tuple(transactions)
+
+    def begun(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
+        """The transactions that an answer with the offsets [start, end) has to name, which may be
+        less than was read."""
+        return tuple(txn for txn in self.transactions if start < end > txn.first_offset)
 
     @classmethod
     def of_columns(cls, row: Row) -> Self:
@@ -201,27 +236,20 @@ def visibility_of(
 def messages_of(
     entry: Row,
     number: int,
-    files: OffloadedFiles,
+    contents: Sequence[NewMessage],
     *,
     within: tuple[int, int],
     visibility: Visibility = Visibility.VISIBLE,
-    contents: Sequence[NewMessage] | None = None,
 ) -> list[StoredMessage]:
     """An entry's messages with an offset in the half-open range ``within``.
 
     Args:
-        contents: the entry's batch, if it has been opened before.
-
-    Raises:
-        CorruptBatch: they cannot be read back.
-        SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
+        contents: the entry's batch, opened; of a marker nothing is taken from it.
     """
     kind = kind_of(entry)
     txn_id = None if entry.tc_id is None else TxnID(entry.tc_id, entry.sequence)
     if kind is not EntryKind.DATA:
         contents = _NOTHING
-    elif contents is None:
-        contents = _contents(entry, files)
     ledger_id, entry_id, publish_time = entry.ledger_id, entry.entry_id, entry.publish_time
     producer_name, sequence_id = entry.producer_name, entry.sequence_id
     first = entry.first_offset
@@ -250,9 +278,15 @@ def messages_of(
     ]
 
 
-def _contents(entry: Row, files: OffloadedFiles) -> list[NewMessage]:
+def contents_of(entry: Row, files: OffloadedFiles) -> tuple[list[NewMessage], int]:
+    """The batch of an entry, and how many bytes it has opened.
+
+    Raises:
+        CorruptBatch: it cannot be read back.
+        SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
+    """
     try:
-        return batch.decode(files.body(entry))
+        return batch.opened(files.body(entry))
     except batch.CorruptBatch as error:
         where = f"offsets {entry.first_offset} to {entry.last_offset}"
         raise batch.CorruptBatch(f"The batch at {where} is damaged: {error.message}") from error

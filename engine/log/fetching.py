@@ -11,6 +11,7 @@ from engine.log.committed_order import in_committed_order, readable
 from engine.log.entries import (
     AbortedSpans,
     Entry,
+    Opening,
     entries_of,
     kind_of,
     marker_of,
@@ -101,8 +102,9 @@ class LogReader:
     ) -> Fetched:
         """Fetch messages from an offset on. Records, aborted list and positions are from one
         snapshot. An offset below the log's start, or in a gap of a compacted log, stands for the
-        next entry. A fetch stops before what cannot be read back; the next one, which begins
-        there, is refused.
+        next entry. A fetch stops before a batch that would take it over ``max_bytes``, but not
+        before the first; and before what cannot be read back: the next one, which begins there, is
+        refused.
 
         Args:
             keep_aborted: leave aborted messages in and add the markers, for a client that filters
@@ -144,11 +146,12 @@ class LogReader:
             raise InvalidRequest(
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
+        size = self._bytes(max_bytes)
         window, head, entries, spans = self._stretch(
             location,
             partition,
             _window(start.offset, self._size(max_messages)),
-            self._bytes(max_bytes),
+            size,
             committed=committed,
         )
         _require_same_log(location, partition, start, head)
@@ -157,6 +160,7 @@ class LogReader:
         from_offset, upper = window
         next_offset = min(entries[-1].last_offset + 1, upper) if entries else from_offset
         within = from_offset, min(upper, head.stable_position + 1) if committed else upper
+        opening = Opening(self.offloaded, size)
         for entry in entries:
             if kind_of(entry) is not EntryKind.DATA:
                 markers.append(marker_of(entry))
@@ -164,17 +168,16 @@ class LogReader:
             if committed and not keep_aborted and spans.cover(entry):
                 continue
             try:
-                found = messages_of(entry, partition.number, self.offloaded, within=within)
+                contents = opening.contents(entry)
             except SegmentUnreadable:
                 if entry.first_offset <= from_offset:
                     raise
+                contents = None
+            if contents is None:
                 next_offset = entry.first_offset
                 break
-            messages.extend(found)
-        relevant = tuple(
-            txn for txn in spans.transactions if from_offset < next_offset > txn.first_offset
-        )
-        end = ReadPosition(offset=next_offset, ledger_id=head.ledger_id)
+            messages += messages_of(entry, partition.number, contents, within=within)
+        relevant = spans.begun(from_offset, next_offset)
         return Fetched(
             messages=tuple(messages),
             markers=tuple(markers) if keep_aborted else None,
@@ -182,7 +185,7 @@ class LogReader:
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=next_offset,
-            next_cursor=end.encode(),
+            next_cursor=_cursor(ReadPosition(offset=next_offset), head),
             log_start_offset=head.log_start_offset,
         )
 
@@ -240,15 +243,15 @@ class LogReader:
             ),
         )
         _require_same_log(location, partition, start, head)
-        messages, end = in_committed_order(rows, partition.number, self.offloaded, start, size)
-        end = replace(end, ledger_id=head.ledger_id)
+        opening = Opening(self.offloaded, max_bytes)
+        messages, end = in_committed_order(rows, partition.number, opening, start, size)
         return Fetched(
             messages=messages,
             aborted_transactions=(),
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=end.offset,
-            next_cursor=end.encode(),
+            next_cursor=_cursor(end, head),
             log_start_offset=head.log_start_offset,
         )
 
@@ -263,38 +266,42 @@ class LogReader:
     ) -> Fetched:
         """Read the log as it is: every entry, markers and aborted messages too, each with its
         visibility to a READ_COMMITTED reader. It stops as :meth:`fetch` does."""
-        start = ReadPosition(offset=from_offset)
+        start, size = ReadPosition(offset=from_offset), self._bytes(max_bytes)
         window, head, (entries, aborted, open_txns) = self._window_rows(
             self.locate(partition),
             partition,
             _window(start.offset, self._size(max_messages)),
-            self._bytes(max_bytes),
+            size,
             "aborted_overlapping",
             "ongoing_overlapping",
         )
         spans = AbortedSpans.of_rows(aborted)
         ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
         messages: list[StoredMessage] = []
+        opening = Opening(self.offloaded, size)
         for entry in entries:
             try:
-                found = messages_of(
-                    entry,
-                    partition.number,
-                    self.offloaded,
-                    within=window,
-                    visibility=visibility_of(entry, spans, ongoing, head.stable_position),
-                )
+                contents = opening.contents(entry)
             except SegmentUnreadable:
                 if not messages:
                     raise
                 break
-            messages.extend(found)
+            if contents is None:
+                break
+            messages += messages_of(
+                entry,
+                partition.number,
+                contents,
+                within=window,
+                visibility=visibility_of(entry, spans, ongoing, head.stable_position),
+            )
+        next_offset = messages[-1].offset + 1 if messages else window[0]
         return Fetched(
             messages=tuple(messages),
-            aborted_transactions=spans.transactions,
+            aborted_transactions=spans.begun(window[0], next_offset),
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
-            next_offset=messages[-1].offset + 1 if messages else window[0],
+            next_offset=next_offset,
             log_start_offset=head.log_start_offset,
         )
 
@@ -418,6 +425,13 @@ def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequ
 
 def _window(start: int, width: int) -> tuple[int, int]:
     return start, min(start + width, MAX_OFFSET)
+
+
+def _cursor(end: ReadPosition, head: FetchRow | Row) -> str:
+    """Where an answer ends, as a cursor. It names the ledger only for what can have been read: of
+    an offset beyond the log nothing can be cut off."""
+    ledger_id = head.ledger_id if end.offset <= head.next_offset else None
+    return replace(end, ledger_id=ledger_id).encode()
 
 
 def _require_same_log(

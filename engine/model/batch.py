@@ -83,10 +83,17 @@ def decode(body: bytes) -> list[NewMessage]:
     Raises:
         CorruptBatch: the bytes are not what :func:`encode` wrote.
     """
+    return opened(body)[0]
+
+
+def opened(body: bytes) -> tuple[list[NewMessage], int]:
+    """As :func:`decode`, with the number of bytes that the batch has packed. Who opens it learns
+    that for nothing; :func:`size` takes as long as opening a small batch."""
     if not body.startswith(_VERSION):
         raise CorruptBatch(f"Unknown batch encoding {body[:1]!r}.")
     try:
-        return _decoder.decode(_codec.decompress(body[1:]))
+        packed = _codec.decompress(body[1:])
+        return _decoder.decode(packed), len(packed)
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
         raise CorruptBatch(f"It cannot be read back: {error}") from error
 

@@ -135,5 +135,5 @@ def _message(entry: Entry, row: Row, files: OffloadedFiles) -> StoredMessage | C
         contents = entry.opened(files)
     except CorruptBatch as damaged:
         return damaged
-    [message] = messages_of(entry, row.number, files, within=(at, at + 1), contents=contents)
+    [message] = messages_of(entry, row.number, contents, within=(at, at + 1))
     return message

@@ -40,13 +40,8 @@ class Piece(msgspec.Struct, frozen=True):
         Raises:
             SegmentUnreadable: they have been offloaded to a file that is missing or damaged.
         """
-        return messages_of(
-            self.entry,
-            number,
-            files,
-            within=(self.lower, self.upper),
-            contents=self.entry.opened(files),
-        )
+        contents = self.entry.opened(files)
+        return messages_of(self.entry, number, contents, within=(self.lower, self.upper))
 
 
 class Reading:

@@ -153,8 +153,9 @@ FROM broker.partition_live WHERE partition_id = ANY (%(partition_ids)s::bigint[]
 -- fetch --
 -- The head of a marker-buffered partition, its entries with an offset in [from, upper), if asked up
 -- to the stable position and then with the aborted transactions that meet them (as
--- aborted_overlapping finds them): one row, of one snapshot. Bodies are cut at max_bytes, but the
--- first is always whole. No row: the partition has to be rebuilt first, or does not exist.
+-- aborted_overlapping finds them): one row, of one snapshot. It ends before the batch that would take
+-- the stored bytes over max_bytes, but the first batch always comes: only there do the bytes so far
+-- equal its own. No row: the partition has to be rebuilt first, or does not exist.
 WITH head AS MATERIALIZED (
     SELECT online, next_offset, log_start_offset, ledger_id,
         coalesce(first_ongoing_offset, next_offset) - 1 AS stable_position
@@ -176,8 +177,8 @@ CROSS JOIN (
         array_agg(e.sequence_id) AS sequence_ids, array_agg(e.publish_time) AS publish_times,
         array_agg(e.producer_name) AS producer_names, array_agg(e.body) AS bodies
     FROM (
-        SELECT e.*, coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+        SELECT e.*, coalesce(sum(broker.body_bytes(e.body)) OVER (
+            ORDER BY e.last_offset ROWS UNBOUNDED PRECEDING), 0) AS bytes
         FROM broker.entry e
         WHERE e.partition_id = %(partition_id)s
         AND e.last_offset >= %(from_offset)s
@@ -189,7 +190,7 @@ CROSS JOIN (
         )
         AND e.first_offset < (SELECT upper FROM fence)
         ORDER BY e.last_offset
-    ) e WHERE e.bytes_before < %(max_bytes)s OR e.bytes_before = 0
+    ) e WHERE e.bytes <= %(max_bytes)s OR e.bytes = broker.body_bytes(e.body)
 ) e
 CROSS JOIN (
     SELECT array_agg(x.tc_id) AS aborted_tcs, array_agg(x.sequence) AS aborted_sequences,
@@ -205,12 +206,12 @@ CROSS JOIN (
 ) a
 
 -- all_entries --
--- A partition's entries with an offset in [from, upper), to the end of the log; bodies are cut as
--- fetch cuts them.
+-- A partition's entries with an offset in [from, upper), to the end of the log; it ends by max_bytes
+-- as fetch does.
 SELECT * FROM (
     SELECT e.*, e.first_offset AS entry_id,
-        coalesce(sum(broker.body_bytes(e.body)) OVER (ORDER BY e.last_offset
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+        coalesce(sum(broker.body_bytes(e.body)) OVER (
+            ORDER BY e.last_offset ROWS UNBOUNDED PRECEDING), 0) AS bytes
     FROM broker.entry e
     WHERE e.partition_id = %(partition_id)s
     AND e.last_offset >= %(from_offset)s
@@ -219,7 +220,7 @@ SELECT * FROM (
         WHERE b.partition_id = %(partition_id)s AND b.last_offset >= %(upper)s - 1
         ORDER BY b.last_offset LIMIT 1
     ), %(upper)s)
-) e WHERE bytes_before < %(max_bytes)s OR bytes_before = 0
+) e WHERE bytes <= %(max_bytes)s OR bytes = broker.body_bytes(body)
 ORDER BY last_offset
 
 -- committed_order --

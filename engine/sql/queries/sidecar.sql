@@ -28,8 +28,7 @@ SELECT * FROM (
         coalesce(d.producer_name, m.producer_name) AS producer_name,
         coalesce(d.body, m.body) AS body,
         coalesce(sum(broker.body_bytes(coalesce(d.body, m.body))) OVER (
-            ORDER BY coalesce(d.last_offset, m.last_offset)
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+            ORDER BY coalesce(d.last_offset, m.last_offset) ROWS UNBOUNDED PRECEDING), 0) AS bytes
     FROM broker.entry m
     LEFT JOIN LATERAL (
         SELECT m.first_offset + e.txn_messages - 1 AS last_offset,
@@ -70,7 +69,7 @@ SELECT * FROM (
         WHERE b.partition_id = %(partition_id)s AND b.last_offset >= %(upper)s - 1
         ORDER BY b.last_offset LIMIT 1
     ), %(upper)s)
-) e WHERE bytes_before < %(max_bytes)s OR bytes_before = 0
+) e WHERE bytes <= %(max_bytes)s OR bytes = broker.body_bytes(body)
 ORDER BY last_offset
 
 -- sidecar_log --

@@ -18,8 +18,8 @@ from engine.model.errors import (
     PartitionUnavailable,
     SegmentUnreadable,
 )
-from engine.model.message import EntryKind, Isolation, NewMessage, Visibility
-from engine.model.partition import AbortedTxn, Fetched
+from engine.model.message import EntryKind, Isolation, NewMessage, StoredMessage, Visibility
+from engine.model.partition import AbortedTxn, Fetched, Marker
 from engine.model.read_position import ReadPosition
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
@@ -188,10 +188,73 @@ def test_max_bytes_stops_at_a_batch_but_the_first_is_always_whole(engine: Engine
     for number in range(4):
         engine.produce(P0, [NewMessage(payload=noise(number, 500))] * 2)
     assert len(engine.log.fetch(P0, max_bytes=1).messages) == 2
-    assert len(engine.log.fetch(P0, max_bytes=600).messages) == 4
+    assert len(engine.log.fetch(P0, max_bytes=2000).messages) == 2
+    assert len(engine.log.fetch(P0, max_bytes=2200).messages) == 4
     cut = engine.log.fetch(P0, 1, max_bytes=1)
     assert ([m.offset for m in cut.messages], cut.next_offset) == ([1], 2)
     assert len(engine.log.fetch(P0, max_bytes=10**9).messages) == 8
+
+
+@pytest.mark.parametrize("buffer", list(BufferKind))
+@pytest.mark.parametrize("compressible", [True, False])
+@pytest.mark.parametrize("reader", ["committed", "uncommitted", "client", "in order", "log"])
+def test_every_readers_answer_has_one_batch_or_no_more_bytes_than_it_asked_for(
+    engine: Engine, buffer: BufferKind, compressible: bool, reader: str
+) -> None:
+    """Bytes of batches as they are answered: those stored may be a thousandth."""
+    make_topic(engine, buffer=buffer)
+    txn, gone = open_txn(engine), open_txn(engine)
+    for number in range(12):
+        payload = bytes([number]) * 1000 if compressible else noise(number, 1000)
+        txn_id = {2: txn, 4: txn, 6: txn, 3: gone, 8: gone}.get(number)
+        engine.produce(P0, [NewMessage(payload=payload)] * (2 if number == 5 else 1), txn_id=txn_id)
+        if number == 8:
+            abort(engine, gone)
+    commit(engine, txn)
+
+    def read(position: ReadPosition, **limits: int) -> Fetched:
+        at = position.offset
+        if reader == "in order":
+            return engine.log.fetch_in_committed_order(P0, position, **limits)
+        if reader == "log":
+            return engine.log.browse(P0, at, 500, **limits)
+        isolation = READ_UNCOMMITTED if reader == "uncommitted" else Isolation.READ_COMMITTED
+        return engine.log.fetch(
+            P0, at, isolation=isolation, keep_aborted=reader == "client", **limits
+        )
+
+    whole = read(ReadPosition(offset=0))
+    for size in (1, 1100, 2500, 3500):
+        found: list[StoredMessage] = []
+        markers: list[Marker] = []
+        position = ReadPosition(offset=0)
+        while position.offset < whole.next_offset:
+            answer = read(position, max_bytes=size)
+            bytes_answered = sum(len(each.payload) for each in answer.messages)
+            batches = {each.message_id.entry_id for each in answer.messages if each.payload}
+            assert bytes_answered <= size or len(batches) == 1
+            assert [each.txn_id for each in answer.aborted_transactions or ()] == [
+                each.txn_id
+                for each in whole.aborted_transactions or ()
+                if each.first_offset < answer.next_offset and position.offset <= 10  # its marker
+            ]
+            found += answer.messages
+            markers += answer.markers or ()
+            after = ReadPosition(offset=answer.next_offset)
+            if answer.next_cursor is not None:
+                after = ReadPosition.decode(answer.next_cursor)
+            assert after != position
+            position = after
+        assert (tuple(found), tuple(markers)) == (whole.messages, whole.markers or ())
+
+
+def test_a_fetch_answers_no_more_than_the_servers_limit_however_well_it_is_stored(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    for _ in range(6):
+        engine.produce(P0, [NewMessage(payload=b"x" * 5_000_000)])
+    assert [len(engine.log.fetch(P0, max_bytes=size).messages) for size in (None, 1000)] == [3, 1]
 
 
 def test_a_fetch_stops_before_a_batch_that_is_damaged_and_one_that_begins_there_names_it(
@@ -233,6 +296,28 @@ def test_a_fetch_at_or_past_the_end_is_empty_and_stays(engine: Engine) -> None:
         for isolation in Isolation:
             answer = engine.log.fetch(P0, offset, isolation=isolation)
             assert (answer.messages, answer.next_offset) == ((), offset)
+
+
+@pytest.mark.parametrize("buffer", list(BufferKind))
+def test_a_cursor_beyond_the_end_is_taken_and_notices_truncations_once_something_is_read(
+    engine: Engine, buffer: BufferKind
+) -> None:
+    make_topic(engine, buffer=buffer)
+    beyond = engine.log.fetch(P0, 2)
+    engine.produce(P0, batch("0"))
+    for answer in (beyond, engine.log.fetch(P0, 2)):
+        assert goes_on(engine, answer).next_offset == 2
+    start = ReadPosition.decode(beyond.next_cursor or "")
+    ordered = engine.log.fetch_in_committed_order(P0, start)
+    assert ordered.next_offset == 2
+    start = ReadPosition.decode(ordered.next_cursor or "")
+    assert engine.log.fetch_in_committed_order(P0, start).next_offset == 2
+    engine.produce(P0, batch("1", "2"))
+    read = goes_on(engine, beyond)
+    assert texts(read.messages) == ["2"]
+    cut(engine, 1)
+    with pytest.raises(LogTruncated):
+        goes_on(engine, read)
 
 
 def goes_on(engine: Engine, answer: Fetched) -> Fetched:
