@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from engine.coordinator import rows
 from engine.log.rows import txn_of
-from engine.model.errors import TransactionNotFound
+from engine.model.errors import CoordinatorNotFound, TransactionNotFound
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database, Session
@@ -62,12 +62,22 @@ def archived(database: Database, txn_id: TxnID, owner: str | None) -> Transactio
 
     Raises:
         TransactionNotFound: it was never issued, or is not ``owner``'s.
+        CoordinatorNotFound: nor is there such a coordinator.
     """
     with database.session() as session:
         found = find_archived(session, [txn_id], owner=owner)
-    if txn_id not in found:
-        raise TransactionNotFound(f"There is no transaction {txn_id}.")
+        if txn_id not in found:
+            raise not_found(session, txn_id)
     return found[txn_id]
+
+
+def not_found(session: Session, txn_id: TxnID) -> TransactionNotFound:
+    """The error that tells what there is not: the coordinator that an id names, or the transaction
+    alone. It is asked for only then."""
+    row = session.one("count_coordinators")
+    if row is not None and txn_id.tc_id >= row.count:
+        return CoordinatorNotFound(f"There is no coordinator {txn_id.tc_id}.")
+    return TransactionNotFound(f"There is no transaction {txn_id}.")
 
 
 def find_all(session: Session, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:

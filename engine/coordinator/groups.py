@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine import tracing
-from engine.coordinator.archive import find_all, find_archived
+from engine.coordinator.archive import find_all, find_archived, not_found
 from engine.log.rows import txn_of
-from engine.model.errors import InvalidRequest, ProducerFenced, TransactionNotFound
+from engine.model.errors import InvalidRequest, ProducerFenced
 from engine.model.transaction import EndedGroup, Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import DECISION, EndReason, TxnAction, TxnStatus, is_repeated_end
@@ -50,7 +50,8 @@ class Groups:
             InvalidRequest: the key is empty or too long, there are too many ids, or one is to be
                 both committed and aborted.
             ProducerFenced: the group was decided under another guard or by another owner.
-            TransactionNotFound: an id does not exist or is not ``owner``'s; nothing was decided.
+            TransactionNotFound, CoordinatorNotFound: an id does not exist or is not ``owner``'s;
+                nothing was decided.
             InvalidTxnStatus: one has been ended the opposite way; nothing was decided.
         """
         _check(group, commit, abort)
@@ -135,7 +136,7 @@ def _decide(
     for txn, action in wanted.items():
         row = found.get(txn)
         if row is None or (owner is not None and row.owner != owner):
-            raise TransactionNotFound(f"There is no transaction {txn}.")
+            raise not_found(session, txn)
         reason = EndReason(row.end_reason) if row.end_reason else None
         is_repeated_end(TxnStatus(row.status), action, txn_id=txn, reason=reason)
     session.run(

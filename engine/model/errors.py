@@ -87,8 +87,8 @@ class TransactionConflict(EngineError):
     code = "TransactionConflict"
 
 
-class CoordinatorNotFound(NotFound):
-    """No such coordinator."""
+class CoordinatorNotFound(TransactionNotFound):
+    """No such coordinator, hence no transaction of it."""
 
     code = "CoordinatorNotFound"
 

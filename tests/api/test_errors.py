@@ -213,7 +213,9 @@ def test_every_answer_keeps_itself_out_of_caches_and_names_its_request(
     ("path", "code"),
     [
         ("/transactions/0:99", "TransactionNotFound"),
-        ("/transactions/65535:0", "TransactionNotFound"),
+        ("/transactions/65535:0", "CoordinatorNotFound"),
+        ("/transactions/77:1/outcome", "CoordinatorNotFound"),
+        ("/transactions/77:1/log", "CoordinatorNotFound"),
         ("/topics/public/default/none", "TopicNotFound"),
         (f"/topics/{TOPIC}/partitions/9", "PartitionNotFound"),
         (f"/topics/{TOPIC}/subscriptions/none", "SubscriptionNotFound"),

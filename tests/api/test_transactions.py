@@ -63,6 +63,23 @@ def test_an_unknown_coordinator_is_404_and_a_timeout_above_the_maximum_400(
         assert [error["field"] for error in answer.json["errors"]] == ["timeout_ms"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/transactions/77:1/commit", {}),
+        ("/transactions/77:1/abort", {}),
+        ("/transactions/77:1/extend", {"timeout_ms": 1000}),
+        ("/transactions/77:1/partitions", {"partitions": [f"{TOPIC}:0"]}),
+        ("/transactions/end-group", {"group": "g", "guard": "x", "commit": ["77:1"]}),
+        (MESSAGES, {"txn_id": "77:1", "messages": [{"payload": "a"}]}),
+    ],
+)
+def test_a_transaction_of_an_unknown_coordinator_is_404_and_says_so(
+    path: str, body: object, program: Caller, topic: str
+) -> None:
+    assert program.post(path, body).is_problem(404, "CoordinatorNotFound")
+
+
 def test_a_list_is_paged_to_its_end_without_gap_or_repetition(program: Caller) -> None:
     opened = [program.open() for _ in range(7)]
     seen, cursor = [], ""

@@ -132,8 +132,8 @@ class NotFound(TxnConsoleError):
     """There is nothing at this address: the server is older than the client, or another."""
 
 
-class CoordinatorNotFound(TxnConsoleError):
-    """No such coordinator."""
+class CoordinatorNotFound(TransactionNotFound):
+    """No such coordinator, hence no transaction of it."""
 
 
 class CoordinatorUnavailable(TxnConsoleError):

@@ -62,15 +62,18 @@ class SlowTransactions(PulsarEndpoint):
     )
     def get(self, call: Call[None, OfCoordinator]) -> dict[str, TransactionMetadata]:
         """The oldest 500 that have not ended `timeout` ms after they were opened."""
+        tc_id = call.query.coordinator_id
         page = engine().coordinator.list(
             TransactionFilter(
                 statuses=_UNFINISHED,
-                tc_id=call.query.coordinator_id,
+                tc_id=tc_id,
                 min_age_ms=min(self.kwargs["timeout"], MAX_RETENTION_MS),  # None is a century old.
             ),
             order=TransactionOrder.OLDEST,
             limit=MOST_SLOW,
         )
+        if tc_id is not None and not page.items:
+            engine().coordinator.stats_of(tc_id)  # None is slow, or there is no such coordinator.
         where = engine().inspect.transactions.places(header.txn_id for header in page.items)
         return {txn_text(one.txn_id): metadata(one, where) for one in where.transactions}
 

@@ -157,8 +157,11 @@ def test_an_id_that_was_never_issued_is_not_found_by_any_question(
         lambda: ask.wait_for_end(txn_id, wait_ms=0),
         lambda: engine.produce(P0, batch("a"), txn_id=txn_id),
     ):
-        with pytest.raises(TransactionNotFound):
+        with pytest.raises(TransactionNotFound) as refused:
             question()
+        assert refused.value.code == (
+            "TransactionNotFound" if txn_id.tc_id < ask.number() else "CoordinatorNotFound"
+        )
     assert ask.get_many([txn_id]) == {}
 
 
