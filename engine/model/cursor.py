@@ -5,7 +5,10 @@ Everything here is algebra on ranges of offsets; engine.subscription stores the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -14,7 +17,8 @@ from engine.model.ranges import NOTHING, Ranges
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
 
-_NAMED_CONFLICTS = 20
+#: How many conflicts an error names; further ones it counts (``more``).
+_NAMED_CONFLICTS = 100
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,23 +68,29 @@ def claim_individual(
     txn_id: TxnID,
     wanted: Ranges,
     unsure: Ranges = NOTHING,
+    *,
+    dead: Ranges = NOTHING,
 ) -> Ranges:
     """Decide an individual acknowledgement in a transaction: all of it or nothing.
 
     Args:
         unsure: what the transaction holds by unconfirmed calls, and may lose again
             (:func:`unconfirmed`). It is claimed anew.
+        dead: messages on their way to the dead-letter topic.
 
     Returns:
         The offsets to claim: those wanted, without those that the transaction holds for sure.
 
     Raises:
-        TransactionConflict: a message is deleted, or in another transaction's PENDING_ACK.
+        TransactionConflict: a message is deleted, dead, or in another transaction's PENDING_ACK.
     """
     acks = list(pending)
     new = wanted - (held(ack for ack in acks if ack.txn_id == txn_id) - unsure)
-    _refuse(new - cursor.undeleted(new), "is acknowledged already")
-    _refuse_held_by_others(acks, txn_id, new)
+    _refuse(
+        _Conflicts(new - cursor.undeleted(new), None, "is acknowledged already"),
+        _Conflicts(new & dead, None, "is on its way to the dead-letter topic"),
+        *_held_by_others(acks, txn_id, new),
+    )
     return new
 
 
@@ -109,20 +119,31 @@ def claim_cumulative(
     """
     acks = list(pending)
     own = held(ack for ack in acks if ack.txn_id == txn_id) - unsure
+    wanted, at = cursor.undeleted_until(until), Ranges.run(until, until + 1)
+    found = _held_by_others(acks, txn_id, wanted)
     if until <= cursor.mark_delete:
-        _refuse(Ranges.run(until, until + 1), "is acknowledged already")
+        found.append(_Conflicts(at, None, "is acknowledged already"))
     for ack in acks:
         if ack.txn_id == txn_id and ack.ack_type is AckType.CUMULATIVE:
             last = ack.ranges.last
             if last is not None and until < last:
-                _refuse(
-                    Ranges.run(until, until + 1),
-                    f"lies before {last}, up to where {txn_id} has acknowledged",
-                    txn_id,
-                )
-    wanted = cursor.undeleted_until(until)
-    _refuse_held_by_others(acks, txn_id, wanted)
+                why = f"lies before {last}, up to where {txn_id} has acknowledged"
+                found.append(_Conflicts(at, txn_id, why))
+    _refuse(*found)
     return wanted - own
+
+
+def over_partitions(refused: Mapping[int, TransactionConflict]) -> TransactionConflict:
+    """One error for a call whose parts in several partitions, by their numbers, are refused: every
+    conflict tells its ``partition``. The error itself tells that of the first."""
+    first = next(iter(refused))
+    found: list[dict[str, object]] = []
+    more = 0
+    for number, conflict in refused.items():
+        conflicts = cast("list[dict[str, object]]", conflict.data["conflicts"])
+        found += ({"partition": number} | each for each in conflicts)
+        more += cast("int", conflict.data.get("more", 0))
+    return _conflict(refused[first].message, found, more=more, partition=first)
 
 
 def replay(steps: Iterable[AckStep], mark_delete: int) -> tuple[PendingAck, ...]:
@@ -143,19 +164,45 @@ def replay(steps: Iterable[AckStep], mark_delete: int) -> tuple[PendingAck, ...]
     )
 
 
-def _refuse_held_by_others(acks: Iterable[PendingAck], txn_id: TxnID, wanted: Ranges) -> None:
-    for ack in acks:
-        if ack.txn_id != txn_id and (common := wanted & ack.ranges):
-            _refuse(common, f"is held by transaction {ack.txn_id}", ack.txn_id)
+class _Conflicts(NamedTuple):
+    """Offsets that an acknowledgement may not have, who holds them, and why."""
+
+    offsets: Ranges
+    holder: TxnID | None
+    why: str
 
 
-def _refuse(conflicts: Ranges, why: str, holder: TxnID | None = None) -> None:
-    if not conflicts:
+def _held_by_others(acks: Iterable[PendingAck], txn_id: TxnID, wanted: Ranges) -> list[_Conflicts]:
+    return [
+        _Conflicts(common, ack.txn_id, f"is held by transaction {ack.txn_id}")
+        for ack in acks
+        if ack.txn_id != txn_id and (common := wanted & ack.ranges)
+    ]
+
+
+def _refuse(*conflicts: _Conflicts) -> None:
+    """Refuse an acknowledgement if it has conflicts, and name them by offset."""
+    found = [each for each in conflicts if each.offsets]
+    if not found:
         return
-    named = [offset for offset, _ in zip(conflicts, range(_NAMED_CONFLICTS), strict=False)]
-    raise TransactionConflict(
-        f"Offset {named[0]} {why}; nothing was recorded.",
-        conflicts=[
-            {"offset": offset, "txn_id": str(holder) if holder else None} for offset in named
+    named = [(offset, each) for each in found for offset in islice(each.offsets, _NAMED_CONFLICTS)]
+    named.sort(key=itemgetter(0))
+    offset, first = named[0]
+    raise _conflict(
+        f"Offset {offset} {first.why}; nothing was recorded.",
+        [
+            {"offset": offset, "txn_id": str(each.holder) if each.holder else None}
+            for offset, each in named
         ],
+        more=sum(len(each.offsets) for each in found) - len(named),
     )
+
+
+def _conflict(
+    message: str, conflicts: list[dict[str, object]], *, more: int, **data: object
+) -> TransactionConflict:
+    """The error; ``more``: conflicts that are not named anyhow."""
+    more += max(0, len(conflicts) - _NAMED_CONFLICTS)
+    if more:
+        data["more"] = more
+    return TransactionConflict(message, conflicts=conflicts[:_NAMED_CONFLICTS], **data)

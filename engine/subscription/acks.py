@@ -18,16 +18,23 @@ makes the whole call once more, and the coordinator is asked again.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, cast
 
 import msgspec
 import structlog
 
 from engine.log.once_more import once_more_when
 from engine.log.topics import require_joined
-from engine.model.cursor import claim_cumulative, claim_individual, held, unconfirmed
+from engine.model.cursor import (
+    claim_cumulative,
+    claim_individual,
+    held,
+    over_partitions,
+    unconfirmed,
+)
 from engine.model.dispatch import Dispatch
 from engine.model.errors import (
     EngineError,
@@ -59,6 +66,8 @@ logger = structlog.get_logger(__name__)
 
 MAX_MESSAGE_IDS = 10_000
 _KEPT_CALLS = 10_000
+#: How many messages that a cumulative acknowledgement has left alone its answer names.
+_NAMED_LEFT = 1000
 #: The type of a call over several brokers: a cumulative one names one message, hence one broker.
 _OVER_BROKERS = AckType.INDIVIDUAL
 
@@ -136,7 +145,8 @@ class Acknowledgements:
         """Acknowledge messages.
 
         Without a transaction messages are deleted at once. A message that a transaction holds, or
-        that is on its way to the dead-letter topic, is not: it is named in ``dropped``. With a
+        that is on its way to the dead-letter topic, is not: it is named in ``dropped``, up to a
+        thousand of those before a cumulative one's own. With a
         transaction messages become PENDING_ACK; repeating that in the same transaction succeeds
         without a change. CUMULATIVE is about one message and every undeleted one before it in its
         partition; it leaves alone what is on its way to the dead-letter topic and, without a
@@ -153,7 +163,8 @@ class Acknowledgements:
             ConsumerBusy: another consumer is the active one.
             MessageNotFound: an offset beyond what readers may see, or an id whose offset has
                 another message by now.
-            TransactionConflict: names the conflicts; nothing was recorded.
+            TransactionConflict: names the conflicts in all partitions of the first broker on which
+                there are any; nothing was recorded.
             InvalidTxnStatus: the transaction has ended for this subscription.
         """
         most = 1 if ack_type is AckType.CUMULATIVE else MAX_MESSAGE_IDS
@@ -178,8 +189,23 @@ class Acknowledgements:
                 self._check_there(place, share)
         if txn_id is not None:
             parts = [_Part(*each) for each in zip(places, shares, strict=True)]
-            self._claim_all(parts, txn_id, ack_type, holder)
+            try:
+                self._claim_all(parts, txn_id, ack_type, holder)
+            except TransactionConflict as conflict:
+                _name(conflict, message_ids)
+                raise
             return AckAnswer(pending=tuple(message_ids))
+        return self._delete(places, shares, message_ids, ack_type, holder)
+
+    def _delete(
+        self,
+        places: Sequence[Place],
+        shares: Sequence[Share],
+        message_ids: Sequence[MessageID],
+        ack_type: AckType,
+        holder: LeaseHolder,
+    ) -> AckAnswer:
+        """Acknowledge without a transaction, on one broker after the other."""
         dropped: dict[int, Ranges] = {}
         for place, share in zip(places, shares, strict=True):
             for state, acked in self._on(place, share, _acknowledge(ack_type), holder):
@@ -187,9 +213,12 @@ class Acknowledgements:
         if not any(dropped.values()):
             return AckAnswer(acked=tuple(message_ids))
         gone = {each for each in message_ids if each.offset in dropped[each.partition]}
+        before: list[MessageID] = []
+        if ack_type is AckType.CUMULATIVE:
+            before = _before(places[0], message_ids[0], shares[0], dropped)
         return AckAnswer(
             acked=tuple(each for each in message_ids if each not in gone),
-            dropped=tuple(each for each in message_ids if each in gone),
+            dropped=(*before, *(each for each in message_ids if each in gone)),
         )
 
     def _on(
@@ -218,7 +247,7 @@ class Acknowledgements:
                     # has ended instead.
                     if txn_id is not None:
                         _require_not_ended(session, place, txn_id)
-                    raise
+                    raise _refused(ack, states, share) from None
                 told.append((entered, acked))
                 if acked.after is not state:
                     changes.append(Change(before=state, after=acked.after, steps=acked.steps))
@@ -350,7 +379,7 @@ def _acknowledge(ack_type: AckType) -> _Ack:
     def ack(state: State, offsets: Ranges) -> _Acked:
         wanted = state.cursor.undeleted(_reach(state, offsets, ack_type))
         held = state.held
-        return _Acked(state.delete(wanted - held), dropped=offsets & held)
+        return _Acked(state.delete(wanted - held), dropped=wanted & held)
 
     return ack
 
@@ -361,17 +390,13 @@ def _claim(claim: _Claim) -> _Ack:
 
     def ack(state: State, offsets: Ranges) -> _Acked:
         unsure = unconfirmed(state.tentative, txn_id, claim.confirmed)
-        try:
-            if claim.ack_type is AckType.CUMULATIVE:
-                until = offsets.runs[-1][1] - 1
-                new = claim_cumulative(state.cursor, state.pending, txn_id, until, unsure)
-                new -= state.dead
-            else:
-                _refuse_dead(offsets & state.dead)
-                new = claim_individual(state.cursor, state.pending, txn_id, offsets, unsure)
-        except TransactionConflict as conflict:
-            conflict.data["partition"] = state.number
-            raise
+        if claim.ack_type is AckType.CUMULATIVE:
+            until = offsets.runs[-1][1] - 1
+            new = claim_cumulative(state.cursor, state.pending, txn_id, until, unsure) - state.dead
+        else:
+            new = claim_individual(
+                state.cursor, state.pending, txn_id, offsets, unsure, dead=state.dead
+            )
         if not new:
             return _Acked(state)
         own = held(ack for ack in state.pending if ack.txn_id == txn_id)
@@ -409,12 +434,42 @@ def _reach(state: State, offsets: Ranges, ack_type: AckType) -> Ranges:
     return state.cursor.undeleted_until(last)
 
 
-def _refuse_dead(dead: Ranges) -> None:
-    if dead:
-        raise TransactionConflict(
-            f"Offset {dead.first} is on its way to the dead-letter topic; nothing was recorded.",
-            conflicts=[{"offset": offset, "txn_id": None} for offset in dead],
-        )
+def _before(
+    place: Place, until: MessageID, share: Share, dropped: Mapping[int, Ranges]
+) -> list[MessageID]:
+    """The messages that a cumulative acknowledgement has left alone before its own. Their ids are
+    read: of most calls there are none."""
+    offsets = list(
+        islice(dropped[until.partition] - Ranges.of_offsets([until.offset]), _NAMED_LEFT)
+    )
+    if not offsets:
+        return []
+    [partition_id] = share.offsets
+    with place.database.session() as session:
+        rows = session.all("named_by", partition_id=partition_id, offsets=offsets)
+    return [
+        MessageID(row.ledger_id, row.entry_id, until.partition, row.message_offset - row.entry_id)
+        for row in rows
+    ]
+
+
+def _refused(ack: _Ack, states: Iterable[State], share: Share) -> TransactionConflict:
+    """Why one broker's share of a call is refused, in all of its partitions."""
+    refused: dict[int, TransactionConflict] = {}
+    for state in states:
+        try:
+            ack(state, share.offsets[state.partition_id])
+        except TransactionConflict as conflict:
+            refused[state.number] = conflict
+    return over_partitions(refused)
+
+
+def _name(conflict: TransactionConflict, message_ids: Iterable[MessageID]) -> None:
+    """Name the messages that a call's conflicts are about, as the call names them; null for one
+    that a cumulative acknowledgement only reaches."""
+    ids = {(each.partition, each.offset): str(each) for each in message_ids}
+    for each in cast("list[dict[str, object]]", conflict.data["conflicts"]):
+        each["message_id"] = ids.get(cast("tuple[int, int]", (each["partition"], each["offset"])))
 
 
 def _require_not_ended(session: Session, place: Place, txn_id: TxnID) -> None:

@@ -141,7 +141,14 @@ def test_two_transactions_cannot_hold_one_message_and_the_answer_names_it(
     all_of_them = {"consumer": "c1", "txn_id": loser, "message_ids": _ids(messages)}
     answer = subscribed.post(f"{_S}/ack", all_of_them)
     assert answer.is_problem(409, "TransactionConflict")
-    assert answer.json["conflicts"] == [{"offset": messages[0]["offset"], "txn_id": holder}]
+    assert answer.json["conflicts"] == [
+        {
+            "partition": 0,
+            "offset": messages[0]["offset"],
+            "message_id": messages[0]["message_id"],
+            "txn_id": holder,
+        }
+    ]
     assert [ack["txn_id"] for ack in _cursor(subscribed)["pending_acks"]] == [holder]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 
 import structlog
 from django.db import DatabaseError, transaction
@@ -19,6 +20,8 @@ from txnconsole.refusals.models import Refusal
 #: How long a refusal is kept after its last repetition, and how many old ones one call deletes.
 KEPT = timedelta(days=2)
 _DELETED = 100
+#: Rows that one refusal writes at most: a caller that is refused waits for each of them.
+_HOLDERS = 10
 #: PostgreSQL's text holds no NUL; names come from programs.
 _NUL = "\N{REPLACEMENT CHARACTER}"
 
@@ -33,19 +36,18 @@ def record(
     consumer: str,
     who: str,
 ) -> None:
-    """Write a refusal down, a row for each holder that the conflict names."""
-    partition = conflict.data.get("partition")
+    """Write a refusal down, a row for each of the first holders that the conflict names in a
+    partition."""
     conflicts = conflict.data.get("conflicts")
-    if not isinstance(partition, int) or not isinstance(conflicts, list):
+    if not isinstance(conflicts, list):
         return
-    lowest: dict[str, int] = {}
+    lowest: dict[tuple[int, str], int] = {}
     for each in conflicts:
-        holder = str(each["txn_id"] or "")
-        lowest[holder] = min(lowest.get(holder, each["offset"]), each["offset"])
+        lowest.setdefault((each["partition"], str(each["txn_id"] or "")), each["offset"])
     seen = {"consumer": consumer.replace("\0", _NUL), "who": who.replace("\0", _NUL)}
     try:
         with deadlines.lifted():
-            for holder, offset in lowest.items():
+            for (partition, holder), offset in islice(lowest.items(), _HOLDERS):
                 key = {
                     "subscription": str(name),
                     "partition": partition,

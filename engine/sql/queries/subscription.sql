@@ -152,6 +152,26 @@ FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::
 SELECT s.first_offset, s.last_offset FROM broker.segment s
 WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
 
+-- named_by --
+-- The ledger and the entry that the ids of messages at some offsets name; not of offsets that no
+-- reader gets, which are markers and aborted messages.
+SELECT o.message_offset, e.ledger_id, e.first_offset AS entry_id
+FROM unnest(%(offsets)s::bigint[]) o (message_offset)
+CROSS JOIN LATERAL (
+    SELECT b.ledger_id, b.first_offset, b.kind, b.txn_messages, b.tc_id, b.sequence
+    FROM broker.entry b
+    WHERE b.partition_id = %(partition_id)s AND b.last_offset >= o.message_offset
+    ORDER BY b.last_offset LIMIT 1
+) e
+WHERE (e.kind = 'D' OR e.txn_messages > 0) AND NOT EXISTS (
+    SELECT FROM broker.txn_index i
+    WHERE i.aborted AND int8range(i.partition_id, i.partition_id, '[]') @> %(partition_id)s::bigint
+    AND int8range(i.first_offset, i.last_offset, '[]')
+        && int8range(o.message_offset, o.message_offset, '[]')
+    AND i.tc_id = e.tc_id AND i.sequence = e.sequence
+)
+ORDER BY o.message_offset
+
 -- read_cursors --
 -- See functions/broker/read_cursors.sql.
 SELECT

@@ -55,7 +55,8 @@ def test_a_claim_is_all_or_nothing(
             claim_individual(cursor, acks, MINE, Ranges.of_offsets(wanted))
         named = refused.value.data["conflicts"]
         assert isinstance(named, list)
-        assert {conflict["offset"] for conflict in named} <= conflicts
+        assert [conflict["offset"] for conflict in named] == sorted(conflicts)
+        assert {conflict["offset"] for conflict in named if conflict["txn_id"]} == conflicts - acked
     else:
         new = claim_individual(cursor, acks, MINE, Ranges.of_offsets(wanted))
         assert set(new) == wanted - mine

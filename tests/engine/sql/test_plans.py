@@ -272,6 +272,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("acks_held", {"tc_ids": [3], "sequences": [9]}, 5),
         Hot("newest_ack_step", key | {"subscription_id": subscription_id}, 5),
         Hot("entry_at", key | {"offset": 2}, 5),
+        Hot("named_by", key | {"offsets": [5, 10_000, _LARGE_MARKER]}, 15),
         Hot("open_holdings", held, 5),
         Hot("joint_effect", held, 10),
         Hot(

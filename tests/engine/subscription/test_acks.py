@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from engine.model.errors import (
 )
 from engine.model.message import Isolation, MessageID, StoredMessage
 from engine.model.subscription import AckType, SubscriptionType
-from engine.model.topic_name import SubscriptionName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from tests.engine.support import (
     P0,
@@ -53,6 +54,16 @@ def ready(engine: Engine, *payloads: str, partitions: int = 1) -> list[StoredMes
 def ack(engine: Engine, *messages: StoredMessage, txn_id: TxnID | None = None) -> object:
     ids = [message.message_id for message in messages]
     return engine.acknowledge(SUBSCRIPTION, "c1", ids, txn_id=txn_id)
+
+
+def conflict(message: StoredMessage, holder: TxnID | None = None) -> dict[str, object]:
+    """As a refusal names a message; without ``holder`` it is acknowledged."""
+    return {
+        "partition": message.partition,
+        "offset": message.offset,
+        "message_id": str(message.message_id),
+        "txn_id": None if holder is None else str(holder),
+    }
 
 
 def pending(engine: Engine) -> dict[str, list[tuple[int, int]]]:
@@ -112,8 +123,9 @@ def test_a_message_of_another_transaction_conflicts_and_nothing_is_recorded(engi
     ack(engine, b, txn_id=first)
     with pytest.raises(TransactionConflict) as refused:
         ack(engine, a, b, c, txn_id=second)
-    assert refused.value.data["conflicts"] == [{"offset": 1, "txn_id": str(first)}]
+    assert refused.value.data["conflicts"] == [conflict(b, first)]
     assert refused.value.data["partition"] == 0
+    assert "more" not in refused.value.data
     assert pending(engine) == {str(first): [(0, 1)]}
 
 
@@ -122,8 +134,58 @@ def test_an_acknowledged_message_conflicts(engine: Engine) -> None:
     ack(engine, b)
     with pytest.raises(TransactionConflict) as refused:
         ack(engine, a, b, txn_id=open_txn(engine))
-    assert refused.value.data["conflicts"] == [{"offset": 1, "txn_id": None}]
+    assert refused.value.data["conflicts"] == [conflict(b)]
     assert pending(engine) == {}
+
+
+def test_all_conflicts_of_a_broker_are_named_whatever_their_kind_and_partition(
+    engine: Engine,
+) -> None:
+    make_topic(engine, partitions=4)
+    subscribe(engine)
+    for number in range(4):
+        engine.produce(PartitionName(TOPIC, number), batch(*"abc"))
+    messages = sorted(engine.receive(SUBSCRIPTION, "c1"), key=lambda each: each.message_id)
+    of = {n: [each for each in messages if each.partition == n] for n in range(4)}
+    together = [
+        number
+        for number in range(4)
+        if engine.topics.get(TOPIC).brokers[number] == engine.topics.get(TOPIC).brokers[0]
+    ]
+    low, high = together[0], together[-1]
+    assert low < high
+    first, second, third = (open_txn(engine) for _ in range(3))
+    ack(engine, of[low][1])
+    ack(engine, of[low][0], txn_id=first)
+    ack(engine, of[high][2], txn_id=second)
+    with pytest.raises(TransactionConflict) as refused:
+        ack(engine, *of[low], *of[high], txn_id=third)
+    found = refused.value.data["conflicts"]
+    assert sorted(found, key=itemgetter("partition", "offset")) == [  # type: ignore[call-overload]
+        conflict(of[low][0], first),
+        conflict(of[low][1]),
+        conflict(of[high][2], second),
+    ]
+    assert refused.value.data["partition"] == found[0]["partition"]  # type: ignore[index]
+
+
+def test_of_very_many_conflicts_the_first_hundred_are_named_and_the_rest_is_counted(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch(*(["a"] * 150)))
+    messages = engine.receive(SUBSCRIPTION, "c1", max_messages=150)
+    holder = open_txn(engine)
+    ack(engine, *messages[:60], txn_id=holder)
+    ack(engine, *messages[60:])
+    with pytest.raises(TransactionConflict) as refused:
+        ack(engine, *messages, txn_id=open_txn(engine))
+    assert refused.value.data["conflicts"] == [
+        *(conflict(each, holder) for each in messages[:60]),
+        *(conflict(each) for each in messages[60:100]),
+    ]
+    assert refused.value.data["more"] == 50
 
 
 @pytest.mark.parametrize("conflicting", [0, 1])

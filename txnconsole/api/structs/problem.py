@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 
@@ -22,8 +20,19 @@ class Difference(msgspec.Struct, kw_only=True):
     wanted: str | int | bool | None
 
 
+class Conflict(msgspec.Struct, kw_only=True):
+    """A message that an acknowledgement meets: held by a transaction or, where `txn_id` is null,
+    acknowledged. `message_id` is null for one that a cumulative acknowledgement only reaches."""
+
+    partition: int
+    offset: int
+    message_id: str | None
+    txn_id: str | None
+
+
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """``code`` is stable and for programs, ``detail`` is for people. Codes may add fields."""
+    """``code`` is stable and for programs, ``detail`` is for people. Codes may add fields. ``more``
+    counts conflicts beyond those that are named."""
 
     type: str
     title: str
@@ -35,7 +44,8 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     errors: list[FieldError] = []
     current_status: str = ""
     end_reason: str = ""
-    conflicts: list[dict[str, Any]] = []
+    conflicts: list[Conflict] = []
+    more: int = 0
     differences: list[Difference] = []
     limit_bytes: int = 0
     limit_ms: int = 0
