@@ -8,6 +8,7 @@ database's clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 import msgspec
 
@@ -17,6 +18,8 @@ from engine.model.ranges import NOTHING, Ranges
 #: so that their number does not grow with the number of calls. No message becomes overdue early by
 #: it.
 _BUCKETS = 10
+#: The count of what a transaction holds and no consumer has got: given back, it is as it was.
+_NEVER_DELIVERED = -1
 
 
 class Delivery(msgspec.Struct, frozen=True, array_like=True):
@@ -43,7 +46,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
             transaction, on its way to the dead-letter topic, or in ``redeliver``.
         redeliver: what to deliver again.
         deliveries: what is in flight.
-        counts: messages by how often they were given back.
+        counts: messages by how often they were given back after a delivery.
         epoch: of the active consumer's lease (EXCLUSIVE, FAILOVER).
         present: until when each consumer counts as present (KEY_SHARED).
         slots: the hash slots (KEY_SHARED).
@@ -130,13 +133,26 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def withdraw(self, offsets: Ranges) -> Dispatch:
-        """Take messages out of flight without redelivery: a transaction holds them, or they go to
-        the dead-letter topic."""
+        """Take messages out of flight without redelivery."""
         return msgspec.structs.replace(
             self,
             deliveries=_without(self.deliveries, offsets),
             redeliver=self.redeliver - offsets,
         )
+
+    def hold(self, offsets: Ranges) -> Dispatch:
+        """As :meth:`withdraw`, for a transaction that may give them back: that counts for those
+        that have been delivered. All others are neither in flight nor counted."""
+        fresh = offsets
+        for delivered in chain((each.ranges for each in self.deliveries), self.counts.values()):
+            if not fresh:
+                break
+            fresh -= delivered
+        held = self.withdraw(offsets)
+        if not fresh:
+            return held
+        fresh |= self.counts.get(_NEVER_DELIVERED, NOTHING)
+        return msgspec.structs.replace(held, counts={**self.counts, _NEVER_DELIVERED: fresh})
 
     def restored(self, offsets: Ranges, before: Dispatch | None) -> Dispatch:
         """Undo a withdrawal as if it had not been: what was in flight ``before`` it is so again,
@@ -153,6 +169,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
             self,
             deliveries=(*self.deliveries, *again),
             redeliver=self.redeliver | (offsets - before.in_flight()),
+            counts=_without_marks(self.counts, offsets),
         )
 
     def forget(self, offsets: Ranges) -> Dispatch:
@@ -184,13 +201,21 @@ def _without(deliveries: tuple[Delivery, ...], offsets: Ranges) -> tuple[Deliver
     return tuple(delivery for delivery in left if delivery.ranges)
 
 
+def _without_marks(counts: Mapping[int, Ranges], offsets: Ranges) -> Mapping[int, Ranges]:
+    """The counts of messages that are not held any more."""
+    if _NEVER_DELIVERED not in counts:
+        return counts
+    left = {**counts, _NEVER_DELIVERED: counts[_NEVER_DELIVERED] - offsets}
+    return {times: ranges for times, ranges in left.items() if ranges}
+
+
 def _counted(before: Mapping[int, Ranges], offsets: Ranges) -> Mapping[int, Ranges]:
     if not offsets:
         return before
-    counts = dict(before)
+    counts = dict(_without_marks(before, offsets))
     seen = Ranges.union(before.values())
-    for times in sorted(before, reverse=True):
-        moved = before[times] & offsets
+    for times in sorted(counts, reverse=True):
+        moved = counts[times] & offsets
         if moved:
             counts[times] = counts[times] - moved
             counts[times + 1] = counts.get(times + 1, Ranges()) | moved

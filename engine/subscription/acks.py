@@ -401,7 +401,7 @@ def _claim(claim: _Claim) -> _Ack:
             return _Acked(state)
         own = held(ack for ack in state.pending if ack.txn_id == txn_id)
         claimed = PendingAck(txn_id=txn_id, ack_type=claim.ack_type, ranges=new - own)
-        after = state.withdraw(new).changed(pending=(*state.pending, claimed))
+        after = state.hold(new - own).changed(pending=(*state.pending, claimed))
         return _Acked(after, _claims(state, claim, new, own))
 
     return ack

@@ -99,6 +99,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Take messages out of flight without giving them back."""
         return self.changed(dispatch=self.dispatch.withdraw(offsets))
 
+    def hold(self, offsets: Ranges) -> State:
+        """Take messages out of flight that a transaction holds from now on."""
+        return self.changed(dispatch=self.dispatch.hold(offsets))
+
     def give_back(self, offsets: Ranges) -> State:
         """Queue messages for redelivery, except those that are deleted or held."""
         if not offsets:

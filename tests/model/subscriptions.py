@@ -41,6 +41,8 @@ class Cursor:
     partition: MarkerPartition
     deleted: set[int] = field(default_factory=set)
     held: dict[int, TxnID] = field(default_factory=dict)
+    #: Those held that no consumer had got.
+    fresh: set[int] = field(default_factory=set)
     in_flight: dict[int, str] = field(default_factory=dict)
     overdue: set[int] = field(default_factory=set)
     again: set[int] = field(default_factory=set)
@@ -112,24 +114,31 @@ class Cursor:
         for offset in offsets:
             self._take(offset)
             self.deleted.add(offset)
+            self.fresh.discard(offset)
             self.given.pop(offset, None)
 
     def hold(self, offsets: Iterable[int], txn_id: TxnID) -> None:
         for offset in offsets:
+            if offset not in self.in_flight and not self.given.get(offset):
+                self.fresh.add(offset)
             self._take(offset)
             self.held[offset] = txn_id
 
     def give_back(self, offsets: Iterable[int]) -> None:
-        """Due again, and counted."""
+        """Due again, and counted if it has been delivered."""
         for offset in offsets:
             self._take(offset)
             self.again.add(offset)
-            self.given[offset] = self.given.get(offset, 0) + 1
+            if offset in self.fresh:
+                self.fresh.remove(offset)
+            else:
+                self.given[offset] = self.given.get(offset, 0) + 1
 
     def let_go(self, offsets: Iterable[int], in_flight: Mapping[int, str], late: set[int]) -> None:
         """As it was before they were held; what was not in flight is due again, and not counted."""
         for offset in offsets:
             del self.held[offset]
+            self.fresh.discard(offset)
             if offset in in_flight:
                 self.in_flight[offset] = in_flight[offset]
                 self.overdue |= late & {offset}
@@ -154,7 +163,7 @@ class Cursor:
 
     def forget_deliveries(self) -> None:
         """A crash: what was in flight is delivered again, and nobody knows how often it was."""
-        for derived in (self.in_flight, self.overdue, self.again, self.given):
+        for derived in (self.in_flight, self.overdue, self.again, self.fresh, self.given):
             derived.clear()
         self.turn = 0
 
@@ -286,7 +295,7 @@ class Subscription:
         for number in offsets:
             cursor = self.cursors[number]
             cursor.enter(self.turn)
-            dropped |= {(number, o) for o in offsets[number] if cursor.kept_back(o)}
+            dropped |= {(number, o) for o in wanted[number] if cursor.kept_back(o)}
             cursor.delete([o for o in wanted[number] if not cursor.kept_back(o)])
         return dropped
 

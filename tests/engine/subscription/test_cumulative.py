@@ -8,6 +8,7 @@ from engine import Engine
 from engine.model.errors import InvalidRequest, MessageNotFound, TransactionConflict
 from engine.model.message import StoredMessage
 from engine.model.subscription import AckAnswer, AckType, SubscriptionType
+from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
 from tests.engine.support import (
     P0,
@@ -63,6 +64,43 @@ def test_a_plain_one_deletes_everything_before_it(engine: Engine, kind: Subscrip
     assert cursor(engine) == (3, [], [])
 
 
+@pytest.mark.parametrize("buffer", list(BufferKind))
+def test_a_plain_one_names_what_it_leaves_to_transactions(
+    engine: Engine, buffer: BufferKind
+) -> None:
+    make_topic(engine, buffer=buffer)
+    subscribe(engine, type=SubscriptionType.EXCLUSIVE)
+    writer, gone = open_txn(engine), open_txn(engine)
+    engine.produce(P0, batch("a", "b"))
+    engine.produce(P0, batch("c", "d"), txn_id=writer)
+    engine.produce(P0, batch("never"), txn_id=gone)
+    abort(engine, gone)
+    commit(engine, writer)
+    engine.produce(P0, batch("e", "f", "g"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    until(engine, messages[4], txn)  # everything up to it: what was aborted, and markers, too
+    answer = until(engine, messages[6])
+    assert answer.acked == (messages[6].message_id,)
+    assert answer.dropped == tuple(each.message_id for each in messages[:5])
+    at = until(engine, messages[4])
+    assert (at.acked, at.dropped) == ((), answer.dropped)
+    commit(engine, txn)
+    assert until(engine, messages[6]).dropped == ()
+
+
+def test_a_plain_one_names_a_thousand_that_it_leaves(
+    engine: Engine,
+) -> None:
+    messages = ready(engine, "a")
+    engine.produce(P0, batch(*(["b"] * 1500)))
+    last = engine.receive(SUBSCRIPTION, "c1", max_messages=1500)[-1]
+    until(engine, last, open_txn(engine))
+    dropped = until(engine, last).dropped
+    assert len(dropped) == 1001
+    assert (dropped[0], dropped[-1]) == (messages[0].message_id, last.message_id)
+
+
 @pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
 def test_where_many_consume_there_is_none(engine: Engine, kind: SubscriptionType) -> None:
     messages = ready(engine, "a", kind=kind)
@@ -113,7 +151,8 @@ def test_the_same_transaction_goes_only_forward_and_a_repetition_is_success(
         until(engine, messages[2], txn)
     with pytest.raises(TransactionConflict) as refused:
         until(engine, messages[1], txn)
-    assert refused.value.data["conflicts"] == [{"offset": 1, "txn_id": str(txn)}]
+    [named] = refused.value.data["conflicts"]  # type: ignore[misc]
+    assert (named["offset"], named["txn_id"]) == (1, str(txn))
     until(engine, messages[4], txn)
     assert cursor(engine) == (-1, [], [0, 1, 2, 3, 4])
     rows = broker_sql(engine, "SELECT ranges::text FROM broker.pending_ack_log ORDER BY log_id")
@@ -127,7 +166,16 @@ def test_another_transaction_conflicts_wherever_it_stands(engine: Engine) -> Non
     for message in (messages[1], messages[2], messages[5]):
         with pytest.raises(TransactionConflict) as refused:
             until(engine, message, second)
-        assert {"offset": 0, "txn_id": str(first)} in refused.value.data["conflicts"]  # type: ignore[operator]
+        reached = range(min(message.offset, 2) + 1)
+        assert refused.value.data["conflicts"] == [
+            {
+                "partition": 0,
+                "offset": offset,
+                "message_id": str(message.message_id) if offset == message.offset else None,
+                "txn_id": str(first),
+            }
+            for offset in reached
+        ]
     with pytest.raises(TransactionConflict):
         one(engine, messages[1], second)
     one(engine, messages[4], second)
@@ -153,7 +201,8 @@ def test_a_plain_one_leaves_pending_messages_pending(engine: Engine, ending: obj
     until(engine, messages[4])
     assert cursor(engine) == (-1, [2, 4], [0, 1, 3])
     answer = until(engine, messages[3])
-    assert (answer.acked, answer.dropped) == ((), (messages[3].message_id,))
+    left = tuple(messages[offset].message_id for offset in (0, 1, 3))
+    assert (answer.acked, answer.dropped) == ((), left)
     ending(engine, txn)  # type: ignore[operator]
     if ending is commit:
         assert cursor(engine) == (4, [], [])
@@ -196,8 +245,8 @@ def test_what_was_claimed_before_it_was_delivered_is_given_back_in_order(
     again = engine.receive(SUBSCRIPTION, "c1")
     assert [(m.payload, m.redelivery_count) for m in again] == [
         (b"a", 1),
-        (b"b", 1),
-        (b"c", 1),
+        (b"b", 0),
+        (b"c", 0),
         (b"d", 0),
     ]
 

@@ -468,7 +468,7 @@ def test_whatever_stands_between_them_letters_arrive_once_in_order(
 
 @pytest.mark.parametrize("ack_type", AckType)
 def test_what_no_reader_gets_becomes_no_letter(engine: Engine, ack_type: AckType) -> None:
-    """A transaction may hold it without any consumer having got it, and give it back."""
+    """A transaction may hold it, and give it back after a crash: who has got what is not known."""
     ready(engine, redeliveries=0, type=SubscriptionType.EXCLUSIVE)
     aborted = open_txn(engine)
     engine.produce(P0, batch("aborted"), txn_id=aborted)
@@ -478,6 +478,7 @@ def test_what_no_reader_gets_becomes_no_letter(engine: Engine, ack_type: AckType
     named = ids if ack_type is AckType.INDIVIDUAL else ids[-1:]
     holder = open_txn(engine)
     engine.acknowledge(SUBSCRIPTION, "c", named, ack_type=ack_type, txn_id=holder)
+    lose_derived_state(engine)
     abort(engine, holder)
     assert received(engine, "c") == []
     assert [letter.payload for letter in letters(engine)] == [b"good"]
@@ -696,3 +697,35 @@ def test_a_broker_that_is_away_costs_a_sweep_one_refusal(
         assert engine._dead_letters._sweep_on(engine._brokers.get(home), set()) == 0
         assert len(asked) == 1
     assert engine.move_dead_letters() == 4
+
+
+def test_an_abort_counts_only_for_what_has_been_delivered(engine: Engine) -> None:
+    ready(engine, "got", "never", redeliveries=0)
+    _, never = engine.log.fetch(P0).messages
+    [got] = engine.receive(SUBSCRIPTION, "c", max_messages=1)
+    for _ in range(2):
+        txn = open_txn(engine)
+        engine.acknowledge(SUBSCRIPTION, "c", [never.message_id], txn_id=txn)
+        abort(engine, txn)
+    assert received(engine, "other") == ["never"]
+    assert letters(engine) == []
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c", [got.message_id, never.message_id], txn_id=txn)
+    abort(engine, txn)
+    assert received(engine) == []
+    assert sorted(letter.payload for letter in letters(engine)) == [b"got", b"never"]
+
+
+def test_what_was_held_undelivered_comes_as_if_it_had_not_been(engine: Engine) -> None:
+    ready(engine, *"abcd", redeliveries=0)
+    messages = engine.log.fetch(P0).messages
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c", [m.message_id for m in messages[:2]], txn_id=txn)
+    # The reader passes them by.
+    assert received(engine, "c") == ["c", "d"]
+    abort(engine, txn)
+    again = engine.receive(SUBSCRIPTION, "c")
+    assert [(m.payload, m.redelivery_count) for m in again] == [(b"a", 0), (b"b", 0)]
+    engine.nack(SUBSCRIPTION, "c", [again[0].message_id])
+    assert received(engine, "c") == []
+    assert [letter.payload for letter in letters(engine)] == [b"a"]
