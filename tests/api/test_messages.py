@@ -167,7 +167,11 @@ def test_read_committed_leaves_out_what_was_aborted_and_stops_at_what_is_open(
     assert filtering.json["aborted_transactions"] == [{"txn_id": aborted, "first_offset": 1}]
     assert filtering.json["markers"] == [{"offset": 2, "txn_id": aborted, "kind": "TXN_ABORT"}]
     assert "markers" not in committed.json
-    log = program.get(f"{MESSAGES}?view=log").json["messages"]
+    view = program.get(f"{MESSAGES}?view=log")
+    assert view.json["aborted_transactions"] == filtering.json["aborted_transactions"]
+    uncommitted = program.get(f"{MESSAGES}?view=log&isolation=read_uncommitted")
+    assert uncommitted.json == view.json | {"aborted_transactions": None}
+    log = view.json["messages"]
     assert [(entry["kind"], entry["visibility"]) for entry in log] == [
         ("DATA", "visible"),
         ("DATA", "aborted"),
@@ -190,8 +194,9 @@ def test_a_fetch_goes_on_where_the_last_one_ended(program: Caller, topic: str) -
 @pytest.mark.parametrize(
     "query",
     ["from_offset=-1", "from_offset=9223372036854775808", "max_messages=0", "max_messages=10001",
-     "max_bytes=0", "isolation=dirty", "order=offset", "view=all", "filter=server",
-     "wait_ms=-1", "wait_ms=30001", "wait_ms=soon"],
+     "max_bytes=0", "max_bytes=null", "view=null", "filter=null", "cursor=null",
+     "from_offset=9007199254740993.0", "max_messages=1e1", "isolation=dirty", "order=offset",
+     "view=all", "filter=server", "wait_ms=-1", "wait_ms=30001", "wait_ms=soon"],
 )  # fmt: skip
 def test_a_fetch_above_its_limits_is_400(query: str, program: Caller, topic: str) -> None:
     assert program.get(f"{MESSAGES}?{query}").is_problem(400, "InvalidRequest")
@@ -276,6 +281,18 @@ def test_what_contradicts_itself_is_400_and_says_which(
 def test_a_cursor_that_no_fetch_has_given_is_400(cursor: str, program: Caller, topic: str) -> None:
     answer = program.get(f"{MESSAGES}?order=committed&cursor={cursor}")
     assert answer.is_problem(400, "InvalidRequest")
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_a_cursor_that_a_fetch_beyond_the_end_gives_is_taken(
+    order: str, program: Caller, topic: str
+) -> None:
+    program.produce("a", "b")
+    path = f"{MESSAGES}?order={order}"
+    cursor = program.get(f"{path}&from_offset=3").json["next_cursor"]
+    assert program.get(f"{path}&cursor={cursor}").json["next_offset"] == 3
+    program.produce("c", "d")
+    assert _payloads(program.get(f"{path}&cursor={cursor}")) == ["d"]
 
 
 def test_the_log_as_it_stands_is_cut_by_bytes_too(program: Caller, topic: str) -> None:

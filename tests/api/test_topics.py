@@ -138,6 +138,33 @@ def test_a_topic_deleted_by_force_says_what_it_aborted(
     assert "force" in part["last_error"]
 
 
+def _make_anew(admin: Caller) -> None:
+    admin.delete(f"/topics/{TOPIC}?force=true")
+    admin.put(f"/topics/{TOPIC}")
+    admin.put(f"/topics/{TOPIC}/subscriptions/s")
+
+
+def test_a_topic_made_anew_has_its_own_parts_of_a_transaction_after_those_of_the_deleted_one(
+    admin: Caller, finalize: Callable[[], None]
+) -> None:
+    producing, acknowledging = admin.open(), admin.open()
+    for _ in range(2):
+        _make_anew(admin)
+        message_ids = [admin.produce("plain")["first_message_id"]]
+        body = {"consumer": "c", "txn_id": acknowledging, "message_ids": message_ids}
+        assert admin.post(f"/topics/{TOPIC}/subscriptions/s/ack", body).status == 200
+        admin.produce("x", txn_id=producing)
+    for txn_id in (producing, acknowledging):
+        admin.post(f"/transactions/{txn_id}/commit")
+    finalize()
+    old, new = admin.get(f"/transactions/{producing}").json["partitions"]
+    assert (old["state"], new["state"], new["messages"]) == ("aborted", "committed", 1)
+    old, new = admin.get(f"/transactions/{acknowledging}").json["subscriptions"]
+    assert (old["subscription"], new["subscription"]) == ("s", "s")
+    assert (old["state"], "force" in old["last_error"]) == ("aborted", True)
+    assert (new["state"], new["acked_messages"], new["last_error"]) == ("committed", 1, None)
+
+
 def test_every_change_of_a_topic_is_audited(admin: Caller) -> None:
     start = AuditEntry.objects.count()
     admin.put(f"/topics/{TOPIC}")

@@ -414,11 +414,14 @@ def test_a_recovery_that_was_needed_has_its_times(
     ("path", "status", "code"),
     [
         ("transactionMetadata/0/99", 404, "TransactionNotFound"),
+        (f"transactionMetadata/{77 << 48}/1", 404, "CoordinatorNotFound"),
+        ("slowTransactions/0?coordinatorId=77", 404, "CoordinatorNotFound"),
         (f"transactionMetadata/{2**64}/0", 400, "InvalidRequest"),
         (f"transactionMetadata/{2**48 * 70_000}/0", 400, "InvalidRequest"),
         ("transactionBufferStats/public/default/none", 404, "TopicNotFound"),
         ("transactionBufferStats/a%20b/default/none", 400, "InvalidRequest"),
         ("coordinatorStats?coordinatorId=x", 400, "InvalidRequest"),
+        ("coordinatorStats?coordinatorId=1.0", 400, "InvalidRequest"),
     ],
 )
 def test_errors_carry_a_reason(tool: PulsarTool, path: str, status: int, code: str) -> None:

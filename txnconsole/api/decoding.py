@@ -113,7 +113,9 @@ class QueryDecoder(Generic[S]):
 
     def __init__(self, kind: type[S]) -> None:
         self._kind = ready(kind)
-        types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        fields = msgspec.structs.fields(kind)
+        self._names = {field.encode_name: field.name for field in fields}
+        types = {field.encode_name: field.type for field in fields}
         self._lists = frozenset(name for name in types if get_origin(types[name]) is list)
         self._times = frozenset(name for name in types if "datetime" in str(types[name]))
         self._times_or_offsets = frozenset(
@@ -141,17 +143,29 @@ class QueryDecoder(Generic[S]):
                 raise invalid(name, NO_TIME)  # msgspec would accept a number of seconds.
             else:
                 values[name] = given[0]
-        return _checked(
+        decoded = _checked(
             lambda: msgspec.convert(values, self._kind, strict=False),
             self._kind,
             lambda: values,
             strict=False,
         )
+        for name, text in values.items():
+            _refuse_other_spelling(name, text, getattr(decoded, self._names[name]))
+        return decoded
 
     def _is_time(self, name: str, text: str) -> bool:
         if name in self._times_or_offsets and _OFFSET.fullmatch(text):
             return True
         return _TIME.match(text) is not None
+
+
+def _refuse_other_spelling(name: str, text: str | list[str], value: object) -> None:
+    """Refuse what msgspec takes of a text beyond what the contract has: ``1e1`` or ``10.0`` as a
+    number, the latter rounded where it is large, and ``null`` as a parameter that is left out."""
+    if value is None:
+        raise invalid(name, "must have a value, or be left out")
+    if type(value) is int and str(value) != text:
+        raise invalid(name, "must be a whole number, written in digits alone")
 
 
 def ready(kind: type[T]) -> type[T]:

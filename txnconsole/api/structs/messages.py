@@ -43,7 +43,18 @@ _NOTHING: Mapping[str, Any] = {}
 class FetchQuery(Query):
     from_offset: Offset = 0
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=FETCH_MESSAGES)] = 500
-    max_bytes: Annotated[int, msgspec.Meta(ge=1, le=FETCH_BYTES)] | None = None
+    max_bytes: (
+        Annotated[
+            int,
+            msgspec.Meta(
+                ge=1,
+                le=FETCH_BYTES,
+                description="How many bytes the answered batches may have, uncompressed, with keys"
+                f" and properties; {FETCH_BYTES} when it is left out. The first always comes.",
+            ),
+        ]
+        | None
+    ) = None
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     order: Annotated[
         Literal["published", "committed"],

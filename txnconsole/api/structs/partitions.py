@@ -79,7 +79,13 @@ class PartitionBlocker(Answer):
     age_ms: int
     owner: str | None
     client: str | None
-    hidden_messages: int
+    hidden_messages: Annotated[
+        int,
+        msgspec.Meta(
+            description="How many offsets stand above the stable position: messages, and also the"
+            " markers and the messages of aborted transactions among them, which nobody gets."
+        ),
+    ]
 
     @classmethod
     def of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -201,9 +202,12 @@ class SubscriptionOfTransaction(Answer):
     def each_of(
         cls, participants: Iterable[SubscriptionParticipant]
     ) -> list[SubscriptionOfTransaction]:
-        shares: dict[SubscriptionName, list[SubscriptionParticipant]] = {}
-        for participant in participants:
-            shares.setdefault(participant.subscription, []).append(participant)
+        """One for each subscription of each topic: what was aborted as a topic was deleted by force
+        says nothing of the one that was made anew under its name, which comes after it."""
+        shares: dict[tuple[SubscriptionName, int], list[SubscriptionParticipant]] = {}
+        for participant in sorted(participants, key=attrgetter("subscription", "topic_id")):
+            key = participant.subscription, participant.topic_id
+            shares.setdefault(key, []).append(participant)
         return [cls.of(each) for each in shares.values()]
 
 
@@ -238,7 +242,8 @@ class TransactionHeader(Answer):
 
 
 class Transaction(TransactionHeader):
-    """A transaction with its participants."""
+    """A transaction with its participants. What it had in a topic that was deleted by force stands
+    before what it has in one that was made anew under the same name."""
 
     partitions: list[PartitionOfTransaction]
     subscriptions: list[SubscriptionOfTransaction]
@@ -247,7 +252,10 @@ class Transaction(TransactionHeader):
     def of(cls, transaction: EngineTransaction) -> Transaction:
         return cls(
             **_header(transaction),
-            partitions=[PartitionOfTransaction.of(each) for each in transaction.partitions],
+            partitions=[
+                PartitionOfTransaction.of(each)
+                for each in sorted(transaction.partitions, key=attrgetter("partition", "topic_id"))
+            ],
             subscriptions=SubscriptionOfTransaction.each_of(transaction.subscriptions),
         )
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rest_framework.exceptions import PermissionDenied
 
+from engine.model.message import Isolation
 from engine.model.partition import Fetched
 from engine.model.txn_id import TxnID
 from txnconsole.access.payloads import sight_of
@@ -130,7 +133,9 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         log = engine().log
         limits = (query.max_messages, query.max_bytes)
         if query.view == "log":
-            return log.browse(self.partition, query.from_offset, *limits)
+            found = log.browse(self.partition, query.from_offset, *limits)
+            committed = query.engine_isolation is Isolation.READ_COMMITTED
+            return found if committed else replace(found, aborted_transactions=None)
         if query.order == "committed":
             return log.fetch_in_committed_order(self.partition, query.start, *limits)
         return log.fetch(
