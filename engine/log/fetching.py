@@ -185,7 +185,7 @@ class LogReader:
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=next_offset,
-            next_cursor=_cursor(ReadPosition(offset=next_offset), head),
+            next_cursor=_cursor(head, next_offset),
             log_start_offset=head.log_start_offset,
         )
 
@@ -251,7 +251,7 @@ class LogReader:
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=end.offset,
-            next_cursor=_cursor(end, head),
+            next_cursor=_cursor(head, end.offset, end.within),
             log_start_offset=head.log_start_offset,
         )
 
@@ -427,11 +427,11 @@ def _window(start: int, width: int) -> tuple[int, int]:
     return start, min(start + width, MAX_OFFSET)
 
 
-def _cursor(end: ReadPosition, head: FetchRow | Row) -> str:
+def _cursor(head: FetchRow | Row, offset: int, within: int | None = None) -> str:
     """Where an answer ends, as a cursor. It names the ledger only for what can have been read: of
     an offset beyond the log nothing can be cut off."""
-    ledger_id = head.ledger_id if end.offset <= head.next_offset else None
-    return replace(end, ledger_id=ledger_id).encode()
+    ledger_id = head.ledger_id if offset <= head.next_offset else None
+    return ReadPosition(offset=offset, within=within, ledger_id=ledger_id).encode()
 
 
 def _require_same_log(

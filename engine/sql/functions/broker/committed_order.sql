@@ -30,7 +30,6 @@ DECLARE
     events bigint := 0;
     messages bigint := 0;
     bytes bigint := 0;
-    own bigint;
 BEGIN
     SELECT l.log_start_offset, l.next_offset INTO log_start, next_offset
         FROM broker.partition_live l WHERE l.partition_id = p_partition;
@@ -46,8 +45,8 @@ BEGIN
         events := events + 1;
         readable_at := event.last_offset;
         IF event.kind = 'D' THEN
-            own := broker.body_bytes(event.body);
-            IF messages >= p_max_messages OR (bytes > 0 AND bytes + own > p_max_bytes) THEN
+            bytes := bytes + broker.body_bytes(event.body);
+            IF messages >= p_max_messages OR (messages > 0 AND bytes > p_max_bytes) THEN
                 readable_at := handed_out;
                 entry := NULL;
                 RETURN NEXT;
@@ -57,7 +56,6 @@ BEGIN
             RETURN NEXT;
             handed_out := event.last_offset + 1;
             messages := messages + event.last_offset - greatest(event.first_offset, p_from) + 1;
-            bytes := bytes + own;
             CONTINUE;
         END IF;
 
@@ -84,8 +82,8 @@ BEGIN
             AND e.first_offset >= greatest(first, log_start) AND e.first_offset < event.last_offset
             ORDER BY e.first_offset
         LOOP
-            own := broker.body_bytes(entry.body);
-            IF messages >= p_max_messages OR (bytes > 0 AND bytes + own > p_max_bytes) THEN
+            bytes := bytes + broker.body_bytes(entry.body);
+            IF messages >= p_max_messages OR (messages > 0 AND bytes > p_max_bytes) THEN
                 first := entry.first_offset;
                 entry := NULL;
                 IF begun THEN
@@ -101,7 +99,6 @@ BEGIN
             messages := messages + entry.last_offset + 1 - greatest(
                 entry.first_offset, CASE WHEN event.last_offset = p_from THEN p_within END
             );
-            bytes := bytes + own;
         END LOOP;
         handed_out := event.last_offset + 1;
     END LOOP;
