@@ -21,6 +21,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 import msgspec
@@ -447,10 +448,11 @@ def _before(
     [partition_id] = share.offsets
     with place.database.session() as session:
         rows = session.all("named_by", partition_id=partition_id, offsets=offsets)
-    return [
+    left = (
         MessageID(row.ledger_id, row.entry_id, until.partition, row.message_offset - row.entry_id)
         for row in rows
-    ]
+    )
+    return sorted(left, key=attrgetter("offset"))
 
 
 def _refused(ack: _Ack, states: Iterable[State], share: Share) -> TransactionConflict:

@@ -154,7 +154,8 @@ WHERE s.partition_id = %(partition_id)s AND s.ledger_id = %(ledger_id)s
 
 -- named_by --
 -- The ledger and the entry that the ids of messages at some offsets name; not of offsets that no
--- reader gets, which are markers and aborted messages.
+-- reader gets, which are markers and aborted messages. A subquery with a LIMIT is asked for each
+-- row; NOT EXISTS would become a join that reads the whole index.
 SELECT o.message_offset, e.ledger_id, e.first_offset AS entry_id
 FROM unnest(%(offsets)s::bigint[]) o (message_offset)
 CROSS JOIN LATERAL (
@@ -163,14 +164,12 @@ CROSS JOIN LATERAL (
     WHERE b.partition_id = %(partition_id)s AND b.last_offset >= o.message_offset
     ORDER BY b.last_offset LIMIT 1
 ) e
-WHERE (e.kind = 'D' OR e.txn_messages > 0) AND NOT EXISTS (
-    SELECT FROM broker.txn_index i
-    WHERE i.aborted AND int8range(i.partition_id, i.partition_id, '[]') @> %(partition_id)s::bigint
-    AND int8range(i.first_offset, i.last_offset, '[]')
-        && int8range(o.message_offset, o.message_offset, '[]')
-    AND i.tc_id = e.tc_id AND i.sequence = e.sequence
-)
-ORDER BY o.message_offset
+WHERE (e.kind = 'D' OR e.txn_messages > 0) AND (
+    SELECT true FROM broker.txn_index i
+    WHERE i.partition_id - 0 = %(partition_id)s AND i.tc_id + 0 = e.tc_id
+    AND i.sequence + 0 = e.sequence AND i.aborted::integer = 1
+    AND o.message_offset BETWEEN i.first_offset AND i.last_offset - 1 LIMIT 1
+) IS NULL
 
 -- read_cursors --
 -- See functions/broker/read_cursors.sql.
