@@ -7,6 +7,10 @@ Invariants
     No message is in two transactions' pending acks, nor both deleted and pending.
     While PENDING_ACK, a message is delivered to nobody.
     The cost of a state depends on its ranges of offsets, not on the number of messages.
+    A record elsewhere than at the subscription's home is a copy of the one that is there now, or of
+    none (records.py).
+    A transaction claims messages only of records that were found before its coordinator said OPEN
+    (acks.py).
     A state that a process remembers may be decided on, but the decision counts only if the store
     finds the state unchanged.
 

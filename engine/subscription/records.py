@@ -90,7 +90,9 @@ class Records:
         try:
             # No deletion, and no creation, comes between reading the one record and making the
             # other.
-            with self._topics.held(name.topic, alone=False):
+            with self._topics.held(name.topic, alone=False) as (_, there):
+                if there.topic_id != topic.topic_id:  # deleted, and made anew
+                    return None
                 return self.copy(database, topic, name)
         except CoordinatorUnavailable as error:
             raise PartitionUnavailable(
