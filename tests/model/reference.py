@@ -84,9 +84,6 @@ class Reference:
         topic = self.topic(name)
         parts: list[Participant] = [(topic, number) for number in range(len(topic.partitions))]
         parts += [(s, broker) for s in topic.subscriptions.values() for broker in topic.brokers]
-        # Of subscriptions that were not there when an acknowledgement named them.
-        named = {part for txn in self.coordinators.txns.values() for part in txn.subscriptions}
-        parts += [p for p in named if isinstance(p[0], SubscriptionName) and p[0].topic == name]
         held = {(txn_id, part) for part in parts for txn_id in self.coordinators.holders(part)}
         if held and not force:
             raise TopicInUse

@@ -6,6 +6,7 @@ import pytest
 
 from engine.model.errors import (
     InvalidTxnStatus,
+    MessageNotFound,
     SequenceOutOfOrder,
     SubscriptionNotFound,
     TopicInUse,
@@ -118,11 +119,17 @@ def test_of_two_transactions_one_holds_a_message_and_its_abort_gives_it_back() -
     assert (cursor.due(), cursor.given) == ([0], {})  # It had been delivered to nobody.
 
 
-def test_a_subscription_that_was_not_there_takes_part_until_its_topic_is_deleted_by_force() -> None:
+def test_a_subscription_takes_part_until_its_topic_is_deleted_by_force() -> None:
+    """One that is not there does not; one whose acknowledgement was refused otherwise does."""
     reference = Reference(coordinators=1)
     reference.create_topic(TOPIC, ["broker-1"], 99)
     txn_id = reference.coordinators.open(0, "alice")
     with pytest.raises(SubscriptionNotFound):
+        reference.acknowledge(SUBSCRIPTION, [(0, 0)], txn_id, "alice")
+    reference.delete_topic(TOPIC)
+    reference.create_topic(TOPIC, ["broker-1"], 99)
+    reference.subscribe(SUBSCRIPTION)
+    with pytest.raises(MessageNotFound):
         reference.acknowledge(SUBSCRIPTION, [(0, 0)], txn_id, "alice")
     with pytest.raises(TopicInUse):
         reference.delete_topic(TOPIC)
