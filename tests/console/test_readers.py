@@ -129,7 +129,7 @@ SINCE = "Held back for 1 min 01 s"
     [
         ([], Reach.GO_ON, "It has read nowhere yet."),
         ([EMPTY], Reach.GO_ON, "Nothing holds readers back."),
-        ([WAITING, FULL], Reach.WAITING, "Held back for 1 min 00 s, which is not long."),
+        ([WAITING, FULL], Reach.WAITING, "Held back for 1 min, which is not long."),
         ([RISKY], Reach.AT_RISK, f"{SINCE}; 7 offsets left before that."),
         (
             [RISKY, EMPTY],
