@@ -26,6 +26,8 @@ _TAKES_PICTURES = bool(os.environ.get("TXNCONSOLE_SCREENS"))
 MAX_SHIFT = 0.02
 #: Bytes over the wire of a page that was visited before (design/console.md §7).
 WARM = 25_000
+#: Bytes of our own scripts and style sheets on one page, compressed (there, too).
+OURS = 40_000
 _AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 _LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 _RUN_AXE = """
@@ -64,6 +66,13 @@ _SENT = """
 () => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
   .filter((entry) => entry.initiatorType !== "fetch")
   .reduce((sum, entry) => sum + entry.transferSize, 0)
+"""
+#: Of our own scripts and style sheets, compressed.
+_OURS = """
+() => [...new Map(performance.getEntriesByType("resource")
+    .filter(({ name }) => /\\/static\\/(js|css)\\//.test(name))
+    .map(({ name, encodedBodySize }) => [name, encodedBodySize])).values()]
+  .reduce((sum, size) => sum + size, 0)
 """
 #: Frames as the channel sends them: twenty messages, every second one in a transaction that ends.
 _FRAMES = """
@@ -152,6 +161,7 @@ def spent(page: Page, row: PageRow) -> list[str]:
     limits = {
         "bytes": (sum(sizes), row.transfer),
         "bytes of the document": (sizes[0], DOCUMENT),
+        "bytes of our own scripts and style sheets": (page.evaluate(_OURS), OURS),
         "elements": (elements, row.elements),
         "layout shift": (shift, MAX_SHIFT),
     }
