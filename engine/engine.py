@@ -29,8 +29,8 @@ from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
-from engine.log.sweeping import Stint
-from engine.log.topics import Topics, once_more_when_made_anew
+from engine.log.time_budget import TimeBudget
+from engine.log.topics import Topics, retry_if_recreated
 from engine.model.errors import (
     CoordinatorUnavailable,
     EngineError,
@@ -51,10 +51,10 @@ from engine.subscription.arrivals import Arrivals
 from engine.subscription.cursors import Cursors
 from engine.subscription.dead_letters import DeadLetters
 from engine.subscription.delivery import Delivery
-from engine.subscription.giving_back import GivingBack
 from engine.subscription.leases import Leases
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.records import Records
+from engine.subscription.redelivery import Redelivery
 from engine.subscription.seeking import Seeking
 from engine.subscription.shares import Shares
 from engine.subscription.subscriptions import Subscriptions
@@ -129,7 +129,7 @@ class Engine:
             leases=leases,
             dead_letters=self._dead_letters,
         )
-        self._giving_back = GivingBack(
+        self._redelivery = Redelivery(
             self.topics,
             self._brokers,
             cursors=cursors,
@@ -190,7 +190,7 @@ class Engine:
         databases = (self._database, *self._brokers)
         return {database.name: _ask(database, careful=careful) for database in databases}
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def produce(
         self,
         partition: PartitionName,
@@ -232,14 +232,14 @@ class Engine:
         return self._delivery.receive(name, consumer, max_messages=max_messages)
 
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
-        """Give messages back; see :meth:`engine.subscription.giving_back.GivingBack.nack`."""
-        self._giving_back.nack(name, consumer, message_ids)
+        """Give messages back; see :meth:`engine.subscription.redelivery.Redelivery.nack`."""
+        self._redelivery.nack(name, consumer, message_ids)
 
     def leave(self, name: SubscriptionName, consumer: str) -> None:
-        """A consumer goes; see :meth:`engine.subscription.giving_back.GivingBack.leave`."""
-        self._giving_back.leave(name, consumer)
+        """A consumer goes; see :meth:`engine.subscription.redelivery.Redelivery.leave`."""
+        self._redelivery.leave(name, consumer)
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def acknowledge(
         self,
         name: SubscriptionName,
@@ -286,7 +286,7 @@ class Engine:
         Returns:
             How many snapshots were taken.
         """
-        return self._snapshots.sweep(Stint(seconds))
+        return self._snapshots.sweep(TimeBudget(seconds))
 
     def move_dead_letters(self) -> int:
         """Finish moves to dead-letter topics that were interrupted; the workers call this every few
@@ -308,7 +308,7 @@ class Engine:
         Returns:
             How many entries were deleted.
         """
-        shares = Stint(seconds).shares(2)
+        shares = TimeBudget(seconds).shares(2)
         deleted = self._sidecars.sweep(next(shares)) + self._retention.sweep(next(shares))
         self.topics.finish_deletions()
         return deleted

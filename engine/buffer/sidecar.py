@@ -15,7 +15,7 @@ import structlog
 
 from engine.log.brokers import Brokers
 from engine.log.retention import STEP, drop_emptied
-from engine.log.sweeping import Stint, one_by_one
+from engine.log.time_budget import TimeBudget, one_by_one
 from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
@@ -27,29 +27,29 @@ class SidecarLogs:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
 
-    def sweep(self, stint: Stint) -> int:
+    def sweep(self, budget: TimeBudget) -> int:
         """Take what has ended out of every sidecar log while there is time; a broker that cannot be
         reached is left out. Several sweeps may run at once: one waits for the other's step.
 
         Returns:
             How many entries were deleted.
         """
-        shares = stint.shares(len(self._brokers.names))
+        shares = budget.shares(len(self._brokers.names))
         return self._brokers.on_each(lambda database: _sweep_broker(database, next(shares)))
 
 
-def _sweep_broker(database: Database, stint: Stint) -> int:
+def _sweep_broker(database: Database, budget: TimeBudget) -> int:
     with database.session() as session:
         due = session.all("compactable")
-    return one_by_one(due, lambda row: _sweep(database, row, stint), stint)
+    return one_by_one(due, lambda row: _sweep(database, row, budget), budget)
 
 
-def _sweep(database: Database, sidecar: Row, stint: Stint) -> int:
+def _sweep(database: Database, sidecar: Row, budget: TimeBudget) -> int:
     def compact(session: Session) -> Row:
         return session.one("compact_sidecar", partition_id=sidecar.partition_id, limit=STEP)
 
     deleted = rewritten = 0
-    for _ in stint.steps():
+    for _ in budget.steps():
         step = database.retrying(compact)
         deleted += step.deleted
         rewritten += step.rewritten

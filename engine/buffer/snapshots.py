@@ -19,7 +19,7 @@ from functools import partial
 from engine.buffer.recovery import recover
 from engine.log.brokers import Brokers, Location
 from engine.log.rows import log_of, txn_of
-from engine.log.sweeping import Stint, one_by_one
+from engine.log.time_budget import TimeBudget, one_by_one
 from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
 from engine.model.message import NewMessage
@@ -38,17 +38,17 @@ class Snapshots:
         self._brokers = brokers
         self._settings = settings
 
-    def sweep(self, stint: Stint) -> int:
+    def sweep(self, budget: TimeBudget) -> int:
         """Rebuild the partitions that a crash has emptied, then take the snapshots that are due, on
         every broker while there is time; one that cannot be reached is left out.
 
         Returns:
             How many snapshots were taken.
         """
-        shares = stint.shares(len(self._brokers.names))
+        shares = budget.shares(len(self._brokers.names))
         return self._brokers.on_each(lambda database: self._sweep_broker(database, next(shares)))
 
-    def _sweep_broker(self, database: Database, stint: Stint) -> int:
+    def _sweep_broker(self, database: Database, budget: TimeBudget) -> int:
         with database.session() as session:
             lost = session.all("headless", limit=_SWEEP)
             due = session.all(
@@ -63,7 +63,7 @@ class Snapshots:
             recover(Location(database, row.partition_id), log_of(row))
             return 0
 
-        shares = stint.shares(2)
+        shares = budget.shares(2)
         one_by_one(_shuffled(lost), rebuild, next(shares))
         return one_by_one(
             _shuffled(due),

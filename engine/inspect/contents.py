@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from engine.inspect.reading import Reading
 from engine.log.entries import contents_of, messages_of
-from engine.log.once_more import once_more_when
 from engine.log.partition_log import PartitionLogs
+from engine.log.retry import retry_once_on
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import MAX_OFFSET, StoredMessage
 from engine.model.topic import BufferKind
@@ -30,7 +30,7 @@ class Contents:
     next_offset: int | None
 
 
-@once_more_when(SegmentUnreadable)  # its segment may have been dropped with its file meanwhile
+@retry_once_on(SegmentUnreadable)  # its segment may have been dropped with its file meanwhile
 def messages_of_txn(
     reading: Reading,
     log: PartitionLogs,

@@ -32,7 +32,7 @@ from engine.inspect.log_checks import check_log, check_rebuild
 from engine.inspect.reading import Reading
 from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
 from engine.log.rows import partition_of
-from engine.log.sweeping import FAILURES
+from engine.log.time_budget import FAILURES
 from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
 from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName

@@ -18,9 +18,9 @@ from engine.log.entries import (
     messages_of,
     visibility_of,
 )
-from engine.log.once_more import once_more_when
+from engine.log.retry import retry_once_on
 from engine.log.statements import FETCH, FetchRow
-from engine.log.topics import Topics, once_more_when_made_anew
+from engine.log.topics import Topics, retry_if_recreated
 from engine.model.errors import (
     InvalidRequest,
     LogTruncated,
@@ -38,7 +38,7 @@ from engine.settings import EngineSettings
 
 #: Retention may have dropped a segment, and a sweep its file, since a call has read its headers:
 #: then the log begins later by now.
-_once_more_when_dropped = once_more_when(SegmentUnreadable)
+_retry_if_dropped = retry_once_on(SegmentUnreadable)
 
 
 class LogReader:
@@ -88,7 +88,7 @@ class LogReader:
         location is one that no longer exists, and the call is made once more."""
         return self._topics.get(partition.topic).settings.buffer
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def fetch(
         self,
         partition: PartitionName,
@@ -129,7 +129,7 @@ class LogReader:
             keep_aborted=keep_aborted,
         )
 
-    @_once_more_when_dropped
+    @_retry_if_dropped
     def _fetch(
         self,
         location: Location,
@@ -189,7 +189,7 @@ class LogReader:
             log_start_offset=head.log_start_offset,
         )
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def fetch_in_committed_order(
         self,
         partition: PartitionName,
@@ -219,7 +219,7 @@ class LogReader:
             return replace(answer, messages=tuple(readable(answer.messages, at=None)))
         return self._by_commits(location, partition, start, size, self._bytes(max_bytes))
 
-    @_once_more_when_dropped
+    @_retry_if_dropped
     def _by_commits(
         self,
         location: Location,
@@ -255,8 +255,8 @@ class LogReader:
             log_start_offset=head.log_start_offset,
         )
 
-    @once_more_when_made_anew
-    @_once_more_when_dropped
+    @retry_if_recreated
+    @_retry_if_dropped
     def browse(
         self,
         partition: PartitionName,

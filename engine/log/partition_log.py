@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
-from engine.log import looks
+from engine.log import questions
 from engine.log.admission import check, refusal
 from engine.log.appending import Answer, Appender, Batch
 from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
-from engine.log.looks import Look
+from engine.log.questions import Question
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import (
     MAX_PARTITIONS,
     Topics,
-    once_more_when_made_anew,
     require_joined,
+    retry_if_recreated,
 )
 from engine.model import batch
 from engine.model.errors import PartitionNotFound, PartitionUnavailable, SequenceOutOfOrder
@@ -143,7 +143,7 @@ class PartitionLogs(LogReader):
             None if txn_id is None else txn_id.sequence,
         )
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def append_each(
         self, partition: PartitionName, batches: Sequence[Batch]
     ) -> list[Appended | SequenceOutOfOrder]:
@@ -160,7 +160,7 @@ class PartitionLogs(LogReader):
             answers = self._appender.append_each(location, batches)
         return [_told(answer, partition) for answer in answers]
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def status(self, partition: PartitionName) -> PartitionStatus:
         """Positions, blocker and snapshot of one partition."""
         location = self.locate(partition)
@@ -246,8 +246,8 @@ class PartitionLogs(LogReader):
     def indexed(
         self, partition: PartitionName, from_offset: int, upper_offset: int
     ) -> tuple[IndexedTxn, ...]:
-        """See :func:`engine.log.looks.indexed`."""
-        [found] = self.look(partition, looks.indexed(from_offset, upper_offset))
+        """See :func:`engine.log.questions.indexed`."""
+        [found] = self.look(partition, questions.indexed(from_offset, upper_offset))
         return found
 
     def producers(self, partition: PartitionName, limit: int = 50) -> tuple[Producer, ...]:
@@ -275,22 +275,24 @@ class PartitionLogs(LogReader):
         return ongoing_txn(rows[0]) if rows else None
 
     def segments(self, partition: PartitionName) -> tuple[Segment, ...]:
-        """See :func:`engine.log.looks.segments`."""
-        [found] = self.look(partition, looks.segments())
+        """See :func:`engine.log.questions.segments`."""
+        [found] = self.look(partition, questions.segments())
         return found
 
     def history(self, partition: PartitionName, *, since: timedelta) -> tuple[PositionSample, ...]:
-        """See :func:`engine.log.looks.history`."""
-        [found] = self.look(partition, looks.history(since))
+        """See :func:`engine.log.questions.history`."""
+        [found] = self.look(partition, questions.history(since))
         return found
 
     @overload
-    def look(self, partition: PartitionName, first: Look[A], /) -> tuple[A]: ...
+    def look(self, partition: PartitionName, first: Question[A], /) -> tuple[A]: ...
 
     @overload
-    def look(self, partition: PartitionName, first: Look[A], second: Look[B], /) -> tuple[A, B]: ...
+    def look(
+        self, partition: PartitionName, first: Question[A], second: Question[B], /
+    ) -> tuple[A, B]: ...
 
-    def look(self, partition: PartitionName, *wanted: Look[Any]) -> tuple[Any, ...]:
+    def look(self, partition: PartitionName, *wanted: Question[Any]) -> tuple[Any, ...]:
         """Ask several questions about a partition in one round trip.
 
         Raises:
@@ -328,7 +330,7 @@ class PartitionLogs(LogReader):
         [rows] = self._asked(partition, (name, parameters))
         return rows
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def _asked(
         self, partition: PartitionName, *statements: tuple[str, Params]
     ) -> Sequence[list[Row]]:

@@ -22,7 +22,7 @@ from functools import partial
 import structlog
 
 from engine.log.brokers import Brokers
-from engine.log.sweeping import Stint, one_by_one
+from engine.log.time_budget import TimeBudget, one_by_one
 from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import SNAPSHOT_TOPIC
 from engine.postgres.database import Database, Row, Session
@@ -49,7 +49,7 @@ class Retention:
         self._brokers = brokers
         self._settings = settings
 
-    def sweep(self, stint: Stint) -> int:
+    def sweep(self, budget: TimeBudget) -> int:
         """Drop what is due on every broker while there is time; one that cannot be reached is
         left out.
 
@@ -58,11 +58,11 @@ class Retention:
         Returns:
             How many entries were deleted.
         """
-        shares = stint.shares(len(self._brokers.names))
+        shares = budget.shares(len(self._brokers.names))
         return self._brokers.on_each(lambda database: self._sweep_broker(database, next(shares)))
 
-    def _sweep_broker(self, database: Database, stint: Stint) -> int:
-        shares = stint.shares(5)
+    def _sweep_broker(self, database: Database, budget: TimeBudget) -> int:
+        shares = budget.shares(5)
         with database.session() as session:
             one_by_one(session.all("seal_due"), partial(_seal, database))
             expirable = session.all("expirable", partition_id=None, limit=_SEGMENTS)
@@ -159,7 +159,7 @@ def _advance_cursors(session: Session) -> None:
     )
 
 
-def _compact(database: Database, stint: Stint, partition: Row) -> int:
+def _compact(database: Database, budget: TimeBudget, partition: Row) -> int:
     """Delete the snapshots in a system topic's partition that no recovery can need, and then drop
     the segments that have become empty; answers how many snapshots.
 
@@ -167,7 +167,7 @@ def _compact(database: Database, stint: Stint, partition: Row) -> int:
     """
     deleted, partition_id = 0, partition.partition_id
     with database.session() as session:
-        for _ in stint.steps():
+        for _ in budget.steps():
             step = session.run("compact_snapshots", partition_id=partition_id, limit=STEP)
             deleted += step
             if step < STEP:
@@ -194,42 +194,42 @@ def drop_emptied(database: Database, partition_id: int, *, changes: int) -> None
     database.retrying(work)
 
 
-def _delete_below_start(database: Database, stint: Stint, partition: Row) -> int:
+def _delete_below_start(database: Database, budget: TimeBudget, partition: Row) -> int:
     """Delete the rows below a log's start; answers how many entries that were."""
     first, upper = partition.first_offset, partition.log_start_offset
     key = {"partition_id": partition.partition_id, "upper": upper}
     with database.session() as session:
-        deleted, finished = _delete_entries(session, stint, partition.partition_id, first, upper)
+        deleted, finished = _delete_entries(session, budget, partition.partition_id, first, upper)
         if finished and partition.compacted_id is not None:
             committed, finished = _delete_entries(
-                session, stint, partition.compacted_id, first, upper
+                session, budget, partition.compacted_id, first, upper
             )
             deleted += committed
-        if finished and _delete_index(session, stint, **key):
+        if finished and _delete_index(session, budget, **key):
             session.run("drop_segments", **key)
     return deleted
 
 
-def delete_dropped(session: Session, stint: Stint) -> int:
+def delete_dropped(session: Session, budget: TimeBudget) -> int:
     """Delete rows of partitions whose topic has been deleted, while there is time; answers how
     many entries. Each step is an SQL transaction of its own."""
     total = 0
     rows = session.all("dropped_partitions", limit=_SEGMENTS)
-    for row, _ in zip(rows, stint.steps(), strict=False):
+    for row, _ in zip(rows, budget.steps(), strict=False):
         partition_id = row.partition_id
-        deleted, finished = _delete_entries(session, stint, partition_id, 0, MAX_OFFSET)
+        deleted, finished = _delete_entries(session, budget, partition_id, 0, MAX_OFFSET)
         total += deleted
-        if finished and _delete_index(session, stint, partition_id=partition_id, upper=MAX_OFFSET):
+        if finished and _delete_index(session, budget, partition_id=partition_id, upper=MAX_OFFSET):
             session.run("forget_dropped_partition", partition_id=partition_id)
     return total
 
 
 def _delete_entries(
-    session: Session, stint: Stint, partition_id: int, from_offset: int, upper: int
+    session: Session, budget: TimeBudget, partition_id: int, from_offset: int, upper: int
 ) -> tuple[int, bool]:
     """Delete entries with offsets in [from, upper); answers how many, and whether none is left."""
     deleted = 0
-    for _ in stint.steps():
+    for _ in budget.steps():
         row = session.one(
             "drop_entries",
             partition_id=partition_id,
@@ -244,9 +244,9 @@ def _delete_entries(
     return deleted, False
 
 
-def _delete_index(session: Session, stint: Stint, **key: int) -> bool:
+def _delete_index(session: Session, budget: TimeBudget, **key: int) -> bool:
     """Delete index rows whose marker lies below an offset; answers whether none is left."""
-    for _ in stint.steps():
+    for _ in budget.steps():
         row = session.one("drop_index", **key, limit=STEP)
         if row is None or row.rows < STEP:
             return True

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from engine.log.brokers import Brokers
 from engine.log.retention import delete_dropped
-from engine.log.sweeping import Stint
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import PartitionUnavailable, TimeLimitExceeded
 from engine.model.topic import Topic
 from engine.model.topic_name import TopicName
@@ -76,7 +76,7 @@ def delete_some_rows(database: Database) -> None:
     """Delete entries and index rows of deleted topics for a moment, all of them when they are few.
     The retention sweep deletes the rest, and what fails here."""
     with suppress(PartitionUnavailable, TimeLimitExceeded), database.session() as session:
-        delete_dropped(session, Stint(_AT_ONCE_SECONDS))
+        delete_dropped(session, TimeBudget(_AT_ONCE_SECONDS))
 
 
 def _make_partition(session: Session, topic: Topic, number: int) -> None:

@@ -47,7 +47,7 @@ _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication"
 #: How long a process uses what it remembers of a topic. When the topic changes meanwhile, that is
 #: noticed: new partitions when one of them is first used, a deletion when the broker does not find
 #: the partition; then the name may already be another topic's
-#: (:func:`once_more_when_made_anew`).
+#: (:func:`retry_if_recreated`).
 _REMEMBERED_SECONDS = 5.0
 
 _T = TypeVar("_T")
@@ -77,7 +77,7 @@ class _KnowsTopics(Protocol):
 _S = TypeVar("_S", bound=_KnowsTopics)
 
 
-def once_more_when_made_anew(
+def retry_if_recreated(
     call: Callable[Concatenate[_S, _N, _P], _T],
 ) -> Callable[Concatenate[_S, _N, _P], _T]:
     """Decorate a call about a partition or a subscription: when that is not found because the

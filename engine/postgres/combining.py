@@ -14,7 +14,7 @@ Invariants
     that call raised. Only a caller that is interrupted while it waits (by a signal in the main
     thread) leaves without either, and it does not hold up the others.
     A call has its requests in the order in which they arrived.
-    A leader waits for no server that is known to be away (engine.postgres.taking).
+    A leader waits for no server that is known to be away (engine.postgres.pool_cache).
     A call runs under its leader's deadline (engine.postgres.deadlines). So a caller whose deadline
     has passed by the time it would lead gives the lead away: others must not fail because of it.
 """
@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from engine.postgres import deadlines
-from engine.postgres.taking import hurried
+from engine.postgres.pool_cache import hurried
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")

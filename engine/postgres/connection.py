@@ -16,7 +16,7 @@ class Connection(psycopg.Connection[Any]):
     Attributes:
         prepared: the statements that are prepared on it (engine.postgres.prepared).
         generation: which of its pool's it is of: those of an earlier one have been dismissed
-            (engine.postgres.taking).
+            (engine.postgres.pool_cache).
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:

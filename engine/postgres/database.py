@@ -17,8 +17,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
 from engine.postgres import absences, deadlines, offsets
 from engine.postgres.connection import Connection
+from engine.postgres.pool_cache import PoolCache
 from engine.postgres.prepared import Prepared, forget
-from engine.postgres.taking import Taking
 from engine.sql import queries
 
 #: A row: a value for each column, as attributes. The statement in engine/sql tells which.
@@ -202,11 +202,11 @@ class Database:
                 " -c enable_seqscan=off -c enable_bitmapscan=off",
             },
         )
-        self._taking = Taking(self._pool)
+        self._pool_cache = PoolCache(self._pool)
 
     def close(self) -> None:
         """Close all connections."""
-        self._taking.dismiss()
+        self._pool_cache.dismiss()
         self._pool.close()
 
     def session(self) -> contextlib.AbstractContextManager[Session]:
@@ -227,11 +227,11 @@ class Database:
         try:
             deadlines.check()
             self._check_presence()
-            connection = self._taking.take()
+            connection = self._pool_cache.take()
             try:
                 return statement.ask(connection, *values)
             finally:
-                self._taking.give(connection)
+                self._pool_cache.give(connection)
         except pg.Error as error:
             self._translate(error)
             raise
@@ -277,7 +277,7 @@ class Database:
 
     def _configure(self, connection: Connection) -> None:
         self.connections += 1
-        self._taking.welcome(connection)
+        self._pool_cache.welcome(connection)
         offsets.register(connection)
 
     @contextlib.contextmanager
@@ -292,14 +292,14 @@ class Database:
 
     def _take(self) -> Connection:
         self._check_presence()
-        return self._taking.take()
+        return self._pool_cache.take()
 
     def _give(self, connection: Connection, error: BaseException | None) -> None:
         try:
             if error is not None:
                 _roll_back(connection)
         finally:
-            self._taking.give(connection)
+            self._pool_cache.give(connection)
 
     def _check_presence(self) -> None:
         if (reason := absences.reason(self.name)) is not None:
@@ -331,7 +331,7 @@ class Database:
         if isinstance(error, pg.FeatureNotSupported):
             # A migration has changed the columns that a kept plan returns. Connections from before
             # it would refuse the statement for ever, so all of them are replaced.
-            self._taking.dismiss()
+            self._pool_cache.dismiss()
             self._pool.drain()
             raise self._unavailable(f"{self.name} has been migrated; try again.") from error
         if isinstance(error, _OUT_OF_TIME):
@@ -341,7 +341,7 @@ class Database:
         if _is_lost(error):
             # After a restart of the server every connection is dead: drop all of them now, so that
             # not every caller has to find one.
-            self._taking.dismiss()
+            self._pool_cache.dismiss()
             with contextlib.suppress(pg.DatabaseError):
                 self._pool.check()
             reason = f"{self.name} cannot serve this now: {_first_line(error)}."

@@ -27,7 +27,7 @@ from typing import NamedTuple, cast
 import msgspec
 import structlog
 
-from engine.log.once_more import once_more_when
+from engine.log.retry import retry_once_on
 from engine.log.topics import require_joined
 from engine.model.cursor import (
     claim_cumulative,
@@ -131,8 +131,8 @@ class Acknowledgements:
         # Confirmed calls that this process does not know of are settled by the transaction's end.
         self._confirmed: dict[TxnID, set[int]] = {}
 
-    @once_more_when(SubscriptionReplaced)
-    @once_more_when(Fenced)
+    @retry_once_on(SubscriptionReplaced)
+    @retry_once_on(Fenced)
     def acknowledge(
         self,
         name: SubscriptionName,

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
-from engine.log.topics import Topics, once_more_when_made_anew
+from engine.log.topics import Topics, retry_if_recreated
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import Fetched
 from engine.model.subscription import SubscriptionType
@@ -63,7 +63,7 @@ class Arrivals:
         watch = self._heads[location.database.name]
         watch.wait(location.partition_id, moved, min(seconds, _LONGEST))
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def in_subscription(self, name: SubscriptionName, consumer: str, *, seconds: float) -> None:
         """Wait until there may be something to deliver to the consumer.
 

@@ -47,7 +47,7 @@ from engine.model.message import NewMessage, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Database, Row, Session
-from engine.subscription import letter_reading
+from engine.subscription import dead_letter_reading
 from engine.subscription.cursors import Cursors, Place
 from engine.subscription.state import Change, State
 
@@ -158,7 +158,9 @@ class DeadLetters:
                     target = self._partition_for(letters[0])
                     if (broker := self._broker_of(target)) in away:
                         raise PartitionUnavailable(f"{broker} is away.")
-                    for found in letter_reading.read(place.database, letters, self._log.offloaded):
+                    for found in dead_letter_reading.read(
+                        place.database, letters, self._log.offloaded
+                    ):
                         arrived += self._send(place, target, found, away)
             finally:
                 if arrived:
@@ -199,7 +201,7 @@ class DeadLetters:
         self,
         place: Place,
         target: PartitionName,
-        found: Sequence[letter_reading.Letter],
+        found: Sequence[dead_letter_reading.Letter],
         away: set[str],
     ) -> list[Row]:
         """Produce letters, and park those that cannot be; answers those that have arrived, or that

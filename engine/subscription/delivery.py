@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from engine.log.brokers import Brokers
-from engine.log.once_more import once_more_when
-from engine.log.topics import Topics, once_more_when_made_anew
+from engine.log.retry import retry_once_on
+from engine.log.topics import Topics, retry_if_recreated
 from engine.model.errors import (
     EngineError,
     PartitionUnavailable,
@@ -65,9 +65,9 @@ class Delivery:
         #: been visited, so that what its predecessor had was given back everywhere.
         self._entered: dict[tuple[str, int], LeaseHolder] = {}
 
-    @once_more_when_made_anew
-    @once_more_when(SubscriptionReplaced)
-    @once_more_when(Fenced)
+    @retry_if_recreated
+    @retry_once_on(SubscriptionReplaced)
+    @retry_once_on(Fenced)
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
     ) -> tuple[StoredMessage, ...]:

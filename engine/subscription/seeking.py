@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from engine.log.brokers import Brokers
-from engine.log.once_more import once_more_when
+from engine.log.retry import retry_once_on
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
@@ -38,7 +38,7 @@ class Seeking:
         self._brokers = brokers
         self._cursors = cursors
 
-    @once_more_when(SubscriptionReplaced)
+    @retry_once_on(SubscriptionReplaced)
     def seek(self, name: SubscriptionName, target: Target, *, partition: int | None = None) -> None:
         """Move a subscription to ``target``, in one partition or in all of its topic.
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from engine.log.brokers import Brokers
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
-from engine.log.topics import Topics, once_more_when_made_anew
+from engine.log.topics import Topics, retry_if_recreated
 from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
@@ -84,7 +84,7 @@ class Subscriptions:
                 self._complete(topic, name, row, settings, held_to)
         return Subscription(name=name, settings=settings_of(row)), created
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def get(self, name: SubscriptionName) -> Subscription:
         """Find a subscription.
 
@@ -95,7 +95,7 @@ class Subscriptions:
         row = self._records.find(self._records.home(topic), topic, name)
         return Subscription(name=name, settings=settings_of(row))
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def get_anywhere(self, name: SubscriptionName) -> Subscription:
         """As :meth:`get`, from any broker that answers: to show a subscription whose home is away,
         which alone knows whether it has been deleted meanwhile.
@@ -172,7 +172,7 @@ class Subscriptions:
                 found[row.name] = Subscription(name=name, settings=settings_of(row))
         return tuple(found[name] for name in sorted(found)[:limit]), unavailable
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def describe_in(self, name: SubscriptionName, partition: PartitionName) -> CursorStatus:
         """As :meth:`describe`, of one partition, asking its broker alone.
 
@@ -190,7 +190,7 @@ class Subscriptions:
             raise PartitionNotFound(f"{partition} is not there yet.")
         return found[0]
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def describe(self, name: SubscriptionName) -> SubscriptionStatus:
         """The state in each partition that can be asked: mark-delete, acked, pending, in flight,
         backlog; and what is wrong with the other partitions.
@@ -223,7 +223,7 @@ class Subscriptions:
             unavailable={n: unavailable[n].message for n in sorted(unavailable)},
         )
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def low_water_marks(
         self, name: SubscriptionName, partition: PartitionName
     ) -> Mapping[int, int]:
@@ -240,7 +240,7 @@ class Subscriptions:
             rows = session.all("ack_low_water_marks", subscription_id=record.subscription_id)
         return {row.tc_id: row.low_water_mark for row in rows}
 
-    @once_more_when_made_anew
+    @retry_if_recreated
     def newest_ack_step(self, name: SubscriptionName, partition: PartitionName) -> int | None:
         """The ``log_id`` of the last record that is kept of a subscription's pending-ack log in a
         partition; None when there is none.

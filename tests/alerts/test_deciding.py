@@ -1,4 +1,4 @@
-"""What follows from a measurement: every case of pending, firing, clearing, telling."""
+"""What follows from a measurement: every case of pending, firing, clearing, notices."""
 
 from __future__ import annotations
 

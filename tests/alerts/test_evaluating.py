@@ -23,7 +23,7 @@ from engine.model.txn_status import TxnAction
 from tests.alerts.conftest import look, pass_time, rule_of, webhook
 from tests.engine.support import sql, unreachable
 from tests.support.eventually import eventually
-from txnconsole.alerts import evaluating, handling, reading, telling
+from txnconsole.alerts import evaluating, handling, notices, reading
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.measuring import Measured, Measurements
@@ -515,7 +515,7 @@ def test_a_worker_that_dies_between_firing_and_telling_leaves_nothing(
     hold_back(engine)
     look(engine)
     with monkeypatch.context() as patched:
-        patched.setattr(telling, "notify", die)
+        patched.setattr(notices, "notify", die)
         with pytest.raises(Killed):
             evaluate(engine)
     assert only().state == AlertState.PENDING

@@ -23,7 +23,7 @@ from txnconsole.access.roles import Role, permissions_of
 from txnconsole.access.tokens import find_token, issue, revoke, revoke_beyond
 from txnconsole.access.users import UserSettings, find_user, put_user, roles_of
 from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
-from txnconsole.enginedb.turns import wait_for_turn
+from txnconsole.enginedb.advisory_lock import advisory_lock
 
 #: All rules are checked for each message that a viewer reads.
 MAX_MASKING_RULES = 100
@@ -160,7 +160,7 @@ def add_masking_rule(
     """
     with recorded_atomically(Change(actor, "masking.create", f"topics:{topics}")) as recording:
         _check_name(part, name)
-        wait_for_turn("masking_rules")
+        advisory_lock("masking_rules")
         if MaskingRule.objects.count() >= MAX_MASKING_RULES:
             raise InvalidRequest(
                 f"There are {MAX_MASKING_RULES} masking rules; delete one first.", field=""

@@ -4,7 +4,7 @@ A rule measures one kind of thing (``kinds`` lists them, ``measuring`` reads the
 for each object, such as a partition or a transaction, whose value is above the rule's threshold. A
 worker evaluates all rules every few seconds (``evaluating``). What follows from a measurement is
 decided without IO (``deciding``). What people should hear becomes one notice for each channel
-(``telling``); the notices of a channel are bundled into messages (``bundling``); messages are sent
+(``notices``); the notices of a channel are bundled into messages (``bundling``); messages are sent
 until they arrive or are given up (``delivering``, by ``mail`` or ``webhook``).
 
 States of an alert: pending -> firing -> resolved; a pending alert that clears is deleted. States of

@@ -22,7 +22,7 @@ from txnconsole.alerts.naming import invalid, stored_name, unique_name
 from txnconsole.alerts.signing import new_secret
 from txnconsole.alerts.states import ChannelKind
 from txnconsole.audit.chain import Actor, Change, recorded, recorded_atomically
-from txnconsole.enginedb.turns import wait_for_turn
+from txnconsole.enginedb.advisory_lock import advisory_lock
 
 MAX_RECIPIENTS = 50
 MAX_CHANNELS = 100
@@ -76,7 +76,7 @@ def create_channel(actor: Actor, settings: ChannelSettings) -> Channel:
             if settings.url is None:
                 raise invalid("url", "is missing")
             fields["secret"] = new_secret()
-        wait_for_turn("alert_channels")
+        advisory_lock("alert_channels")
         if Channel.objects.count() >= MAX_CHANNELS:
             raise AlertConflict(f"There are {MAX_CHANNELS} channels already.")
         with unique_name(settings.name):

@@ -18,7 +18,7 @@ import structlog
 from django.db import connection, transaction
 
 from engine import Engine
-from txnconsole.alerts import telling
+from txnconsole.alerts import notices
 from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.measuring import MAX_OBJECTS, Measured, Measurements, Sample
@@ -87,7 +87,7 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
         _begin(rule, [name for name in samples if name not in alerts], samples, at)
         limits = limits_of(rule)
         changed = 0
-        notices: list[tuple[Alert, NoticeKind]] = []
+        to_tell: list[tuple[Alert, NoticeKind]] = []
         dropped: list[int] = []
         # Many alerts at once come to the same; each of these costs one statement.
         stored: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -108,13 +108,13 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
             if (after := _settled(alert)) != before:
                 stored[after].append(alert.pk)
             if decision.tell is not None:
-                notices.append((alert, decision.tell))
+                to_tell.append((alert, decision.tell))
         Alert.objects.filter(pk__in=dropped).delete()
         for values, ids in stored.items():
             fields = dict(zip(_FIELDS, values, strict=True))
             Alert.objects.filter(pk__in=ids).update(**fields)
         _note_samples(alerts, samples, at)
-        telling.notify(notices, at)
+        notices.notify(to_tell, at)
     return changed
 
 

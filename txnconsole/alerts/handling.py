@@ -14,7 +14,7 @@ from txnconsole.alerts.rules import find_rule
 from txnconsole.alerts.silencing import HOLDS, open_silences
 from txnconsole.alerts.states import ACTIVE, AlertState
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
-from txnconsole.enginedb.turns import wait_for_turn
+from txnconsole.enginedb.advisory_lock import advisory_lock
 
 MIN_SILENCE_MS = 60_000
 MAX_SILENCE_MS = 30 * 86_400_000
@@ -89,7 +89,7 @@ def silence(
             raise invalid("objects_matching", "must be a pattern such as partition:public/*")
         if not reason.strip():
             raise invalid("reason", "must say why")
-        wait_for_turn("alert_silences")
+        advisory_lock("alert_silences")
         rule = None if rule_id is None else find_rule(rule_id, lock=True)
         if Silence.objects.filter(HOLDS).count() >= MAX_SILENCES:
             raise AlertConflict(f"{MAX_SILENCES} silences are open; end one first.")

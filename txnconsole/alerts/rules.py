@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 
 from django.db.models.functions import Now
 
-from txnconsole.alerts import telling
+from txnconsole.alerts import notices
 from txnconsole.alerts.errors import AlertConflict, AlertRuleNotFound
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
 from txnconsole.alerts.naming import invalid, stored_name, unique_name
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
+from txnconsole.enginedb.advisory_lock import advisory_lock
 from txnconsole.enginedb.clock import database_now
-from txnconsole.enginedb.turns import wait_for_turn
 
 MAX_THRESHOLD = 1e12
 #: The longest ``for_ms``, ``clear_ms`` and ``remind_ms``.
@@ -64,7 +64,7 @@ def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
     """
     with recorded_atomically(Change(actor, "alert_rule.create", "alert_rules")) as recording:
         fields = _checked(settings)
-        wait_for_turn("alert_rules")
+        advisory_lock("alert_rules")
         if Rule.objects.count() >= MAX_RULES:
             raise AlertConflict(f"There are {MAX_RULES} rules already, as many as there may be.")
         with unique_name(settings.name):
@@ -119,7 +119,7 @@ def delete_rule(actor: Actor, rule_id: int) -> None:
             alert.save(update_fields=["state", "resolved_at", "resolution"])
             if alert.notified_at is not None:
                 told.append((alert, NoticeKind.RESOLVED))
-        telling.notify(told, now)
+        notices.notify(told, now)
         rule.delete()
 
 

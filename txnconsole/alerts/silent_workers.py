@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from txnconsole.alerts import telling
+from txnconsole.alerts import notices
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.models import Alert, Evaluation, Rule
 from txnconsole.alerts.silencing import Silences, open_silences
@@ -42,7 +42,7 @@ def note_gap(seen: datetime, rules: Sequence[Rule]) -> None:
         ]
         silences = open_silences() if broken else Silences(())
         alerts = [_alert(rule, seen, now, gap_ms, silences) for rule in broken]
-        telling.notify(
+        notices.notify(
             [(alert, NoticeKind.RESOLVED) for alert in alerts if alert.silenced_until is None], now
         )
 

@@ -21,7 +21,7 @@ from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.authentication import ConsoleAuthentication, TokenAuthentication
 from txnconsole.access.principal import ALL_TOPICS
-from txnconsole.access.refusing import record_refusal
+from txnconsole.access.refusal_log import record_refusal
 from txnconsole.access.requests import django_request, principal_behind, principal_of_request
 from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation

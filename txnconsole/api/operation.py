@@ -20,7 +20,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schem
 from rest_framework.request import Request
 
 from engine.postgres import absences
-from engine.postgres.taking import hurried
+from engine.postgres.pool_cache import hurried
 from txnconsole.access.principal import Principal
 from txnconsole.access.requests import django_request, principal_of_request
 from txnconsole.access.roles import Permission

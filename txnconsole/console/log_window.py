@@ -14,7 +14,7 @@ from typing import Any
 
 from engine import Engine
 from engine.inspect.blockers import Blocker
-from engine.log import looks
+from engine.log import questions
 from engine.model.message import EntryKind, StoredMessage, Visibility
 from engine.model.partition import IndexedTxn, PartitionStatus, PositionSample
 from engine.model.topic_name import PartitionName
@@ -96,7 +96,7 @@ def window_of(
     ongoing = spans_of(blockers)
     drawn_until = min(base + ROWS * COLUMNS, status.last_offset + 1)
     ended, samples = engine.log.look(
-        status.partition, looks.indexed(base, drawn_until), looks.history(HISTORY)
+        status.partition, questions.indexed(base, drawn_until), questions.history(HISTORY)
     )
     return {
         "seq": position_of(status, ongoing),

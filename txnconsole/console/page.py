@@ -19,7 +19,7 @@ from django.views.decorators.gzip import gzip_page
 from engine.model.errors import EngineError, InvalidRequest
 from engine.postgres import absences, deadlines
 from txnconsole.access.principal import Principal, principal_of
-from txnconsole.access.refusing import record_refusal
+from txnconsole.access.refusal_log import record_refusal
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.reading import Standing, standing
 from txnconsole.audit.chain import Actor

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from txnconsole.audit.chain import Actor
-from txnconsole.enginedb.turns import wait_for_turn
+from txnconsole.enginedb.advisory_lock import advisory_lock
 from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import lifecycle
 from txnconsole.runs.kinds import schedule_faults
@@ -49,7 +49,7 @@ def launch_due() -> int | None:
 def claim() -> PipelineRun | None:
     """Take the run that waits longest, if there is room for one more; it is running from now on."""
     with transaction.atomic():
-        wait_for_turn(_LAUNCHING)
+        advisory_lock(_LAUNCHING)
         if PipelineRun.objects.filter(state=JobState.RUNNING).count() >= settings.PIPELINE_RUNS:
             return None
         run = (
@@ -102,7 +102,7 @@ def schedule_due() -> int:
         if kind in faults:
             continue
         with transaction.atomic():
-            wait_for_turn(_LAUNCHING)
+            advisory_lock(_LAUNCHING)
             runs = PipelineRun.objects.filter(kind=kind, origin=RunOrigin.SCHEDULE)
             recent = runs.filter(created_at__gt=Now() - every).exists()
             if recent or runs.filter(state__in=UNFINISHED).exists():

@@ -1,4 +1,4 @@
-"""Taking samples; a worker calls :func:`sample` every few seconds."""
+"""PoolCache samples; a worker calls :func:`sample` every few seconds."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from django.db import connections
 
 from engine import tracing
 from engine.model.figures import FigureName
-from engine.postgres.taking import hurried
+from engine.postgres.pool_cache import hurried
 from engine.tracing import Kind
 from txnconsole.enginedb import wiring
 from txnconsole.queue import heartbeat

@@ -12,7 +12,7 @@ import pytest
 
 from engine import Engine
 from engine.log.brokers import Location
-from engine.log.sweeping import Stint
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import InvalidRequest, InvalidTxnStatus
 from engine.model.message import MessageID
 from engine.model.topic import BufferKind
@@ -381,7 +381,7 @@ def test_what_retention_drops_is_swept_from_the_sidecar_log(
         while step(engine, 100) == 100:
             pass
         assert rewritten(engine)
-    engine._retention.sweep(Stint())
+    engine._retention.sweep(TimeBudget())
     start = engine.log.status(P0).log_start_offset
     assert 0 < start < 24
     assert fetched(engine) == texts[start:]

@@ -15,7 +15,7 @@ from engine.coordinator.archive import Archive
 from engine.inspect import invariants
 from engine.inspect.checks import Check
 from engine.inspect.invariants import Report
-from engine.log.sweeping import Stint
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import InvalidRequest, PartitionUnavailable
 from engine.model.page import encode_cursor
 from engine.model.subscription import AckType, SubscriptionType
@@ -117,7 +117,7 @@ def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
 ) -> None:
     partition = Partition(engine, buffer=BufferKind.SIDECAR)
     partition.run(steps[: len(steps) // 2])
-    engine._snapshots.sweep(Stint())
+    engine._snapshots.sweep(TimeBudget())
     partition.run(steps[len(steps) // 2 :])
     if compacted:
         with partition.location.database.transaction() as session:
@@ -127,7 +127,7 @@ def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
     for _ in range(2):
         report = engine.inspect.invariants(partition.name)
         assert [one for one in report.checks if one.passed is not True] == []
-        engine._snapshots.sweep(Stint())
+        engine._snapshots.sweep(TimeBudget())
     with partition.location.database.session() as session:
         log = session.one("sidecar_log", partition_id=partition.location.partition_id)
     assert len(report.checks) == (9 if log is None else 14)

@@ -10,7 +10,7 @@ from engine import Engine
 from engine.inspect import contents
 from engine.inspect.contents import Contents
 from engine.inspect.timeline import Timeline
-from engine.log.sweeping import Stint
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import TransactionConflict
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -109,7 +109,7 @@ def test_once_the_log_of_acks_is_trimmed_only_the_number_is_known(engine: Engine
     worker = open_txn(engine)
     consume(engine, worker)
     commit(engine, worker)
-    engine._retention.sweep(Stint())
+    engine._retention.sweep(TimeBudget())
     found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
     assert found.inputs == ()
     assert found.forgotten == (SUBSCRIPTION,)

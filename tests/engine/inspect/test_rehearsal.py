@@ -8,7 +8,7 @@ import pytest
 
 from engine import Engine
 from engine.inspect import rehearsal
-from engine.log.sweeping import Stint
+from engine.log.time_budget import TimeBudget
 from engine.model.topic import BufferKind
 from tests.engine.support import (
     P0,
@@ -75,7 +75,7 @@ def test_a_sidecar_log_is_counted_with_its_partition(engine: Engine) -> None:
     done, waits = open_txn(engine), open_txn(engine)
     engine.produce(P0, batch("a", "b"), txn_id=done)
     engine.produce(P0, batch("c"), txn_id=waits)
-    engine._snapshots.sweep(Stint())
+    engine._snapshots.sweep(TimeBudget())
     abort(engine, done)
     engine.produce(P0, batch("d"), txn_id=waits)
     engine.produce(P0, batch("e"))

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from engine import Engine
-from engine.log import looks
+from engine.log import questions
 from engine.model.errors import (
     InvalidRequest,
     InvalidTxnStatus,
@@ -385,7 +385,9 @@ def test_ended_transactions_along_a_partition_are_looked_at_in_places(engine: En
         engine.produce(P0, batch("x"), txn_id=txn_id)
         end(engine, txn_id)
     committed, aborted = Outcome.COMMITTED, Outcome.ABORTED
-    whole, some = engine.log.look(P0, looks.ended_along(range(6)), looks.ended_along([0, 4]))
+    whole, some = engine.log.look(
+        P0, questions.ended_along(range(6)), questions.ended_along([0, 4])
+    )
     assert whole == ((0, 1, committed), (2, 3, aborted), (4, 5, committed))
     assert some == ((0, 1, committed), (4, 5, committed))
-    assert engine.log.look(P0, looks.ended_along([6])) == ((),)
+    assert engine.log.look(P0, questions.ended_along([6])) == ((),)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from engine import Engine
-from engine.log import looks, topic_partitions
+from engine.log import questions, topic_partitions
 from engine.log.brokers import Brokers, Location
 from engine.log.topic_partitions import make_partitions
 from engine.model.errors import (
@@ -316,7 +316,7 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
     "history": lambda engine: engine.log.history(P0, since=timedelta(minutes=1)),
     "ended transactions": lambda engine: engine.log.indexed(P0, 0, 10),
     "several questions at once": lambda engine: engine.log.look(
-        P0, looks.segments(), looks.ended_along([0])
+        P0, questions.segments(), questions.ended_along([0])
     ),
     "blockers": lambda engine: engine.inspect.blockers(P0),
     "acknowledge": lambda engine: engine.acknowledge(

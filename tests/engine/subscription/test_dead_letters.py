@@ -23,7 +23,7 @@ from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Row, Session
-from engine.subscription import dead_letters, letter_reading
+from engine.subscription import dead_letter_reading, dead_letters
 from tests.engine.support import (
     P0,
     P1,
@@ -437,10 +437,10 @@ def test_whatever_stands_between_them_letters_arrive_once_in_order(
     make_topic(engine, buffer=buffer)
     engine.topics.create(DEAD, TopicSettings(partitions=2))
     subscribe(engine, max_redeliveries=0, dead_letter_topic=DEAD)
-    monkeypatch.setattr(letter_reading, "_READ_BYTES", random.choice([1, 300, 10_000]))
-    monkeypatch.setattr(letter_reading, "_OPENED_BYTES", random.choice([1, 300, 10_000]))
-    monkeypatch.setattr(letter_reading, "_STRETCHES", random.choice([1, 2, 32]))
-    monkeypatch.setattr(letter_reading, "_CLOSE", random.choice([1, 3, 10]))
+    monkeypatch.setattr(dead_letter_reading, "_READ_BYTES", random.choice([1, 300, 10_000]))
+    monkeypatch.setattr(dead_letter_reading, "_OPENED_BYTES", random.choice([1, 300, 10_000]))
+    monkeypatch.setattr(dead_letter_reading, "_STRETCHES", random.choice([1, 2, 32]))
+    monkeypatch.setattr(dead_letter_reading, "_CLOSE", random.choice([1, 3, 10]))
     monkeypatch.setattr(appending, "_SHARED_BYTES", random.choice([1, 50_000, 4_000_000]))
     monkeypatch.setattr(dead_letters, "_AT_ONCE", random.choice([3, 17, 1000]))
     for number in range(30):

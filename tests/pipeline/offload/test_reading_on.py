@@ -11,7 +11,7 @@ import pytest
 
 from engine import Engine
 from engine.buffer.sidecar import SidecarLogs
-from engine.log.sweeping import Stint
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, Isolation, NewMessage, StoredMessage
 from engine.model.read_position import ReadPosition
@@ -163,7 +163,7 @@ def test_who_reads_while_a_segment_is_dropped_with_its_file_gets_what_is_left(
     end(engine, txn_id, TxnAction.COMMIT)
     for payload in (b"3", b"4", b"5"):
         engine.produce(P0, [NewMessage(payload=payload)])
-    SidecarLogs(engine._brokers).sweep(Stint(math.inf))
+    SidecarLogs(engine._brokers).sweep(TimeBudget(math.inf))
     offloading.all()
     [part] = engine.coordinator.get(txn_id).partitions
     open_file = engine.log.offloaded.body

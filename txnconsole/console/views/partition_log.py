@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from engine.inspect.blockers import Blocker
-from engine.log import looks
+from engine.log import questions
 from engine.model.errors import InvalidRequest, MessageNotFound
 from engine.model.message import StoredMessage
 from engine.model.partition import PartitionStatus
@@ -57,9 +57,9 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     blockers = read_blockers(engine(), status)
     sight = _sight_in_common(request, topic)
     seen = window_of(engine(), status, blockers, at=place, sight=sight)
-    places = looks.ended_along(_places(status))
+    places = questions.ended_along(_places(status))
     segments, ended = region(
-        lambda: engine().log.look(partition, looks.segments(), places)
+        lambda: engine().log.look(partition, questions.segments(), places)
     ).value or ((), ())
     context = frame(partition, "log", status) | {
         "channel": f"part:{partition}",

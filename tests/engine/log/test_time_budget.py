@@ -9,8 +9,8 @@ import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 from psycopg.errors import DataCorrupted
 
-from engine.log import sweeping
-from engine.log.sweeping import Stint, one_by_one
+from engine.log import time_budget
+from engine.log.time_budget import TimeBudget, one_by_one
 from engine.model.errors import (
     BrokerUnavailable,
     SegmentUnreadable,
@@ -33,31 +33,31 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(sweeping, "time", clock)
+    monkeypatch.setattr(time_budget, "time", clock)
     return clock
 
 
-def steps(stint: Stint, clock: Clock, *, each: float) -> int:
+def steps(budget: TimeBudget, clock: Clock, *, each: float) -> int:
     count = 0
-    for _ in stint.steps():
+    for _ in budget.steps():
         count += 1
         clock.now += each
     return count
 
 
 def test_there_are_steps_while_there_is_time_and_one_in_any_case(clock: Clock) -> None:
-    assert steps(Stint(1.0), clock, each=0.25) == 4
-    assert steps(Stint(1.0), clock, each=0.3) == 4
-    assert steps(Stint(0), clock, each=0.25) == 1
-    assert len(list(islice(Stint().steps(), 1000))) == 1000
+    assert steps(TimeBudget(1.0), clock, each=0.25) == 4
+    assert steps(TimeBudget(1.0), clock, each=0.3) == 4
+    assert steps(TimeBudget(0), clock, each=0.25) == 1
+    assert len(list(islice(TimeBudget().steps(), 1000))) == 1000
 
 
 def test_a_part_has_an_equal_share_of_what_those_before_it_have_left(clock: Clock) -> None:
-    shares = Stint(9.0).shares(3)
+    shares = TimeBudget(9.0).shares(3)
     next(shares)  # which needs nothing
     assert steps(next(shares), clock, each=0.5) == 9
     assert steps(next(shares), clock, each=0.5) == 9
-    shares = Stint(9.0).shares(3)
+    shares = TimeBudget(9.0).shares(3)
     assert steps(next(shares), clock, each=20.0) == 1
     assert steps(next(shares), clock, each=0.1) == 1
 
@@ -72,9 +72,9 @@ def test_rows_that_there_is_no_time_for_are_left(clock: Clock) -> None:
             raise RuntimeError("damaged")
         return 10
 
-    assert one_by_one([_Row(number) for number in range(9)], work, Stint(3)) == 20
+    assert one_by_one([_Row(number) for number in range(9)], work, TimeBudget(3)) == 20
     assert done == [0, 1, 2]
-    assert one_by_one([], work, Stint(3)) == 0
+    assert one_by_one([], work, TimeBudget(3)) == 0
 
 
 @pytest.mark.parametrize(

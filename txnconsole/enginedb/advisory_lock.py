@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import connection
 
 
-def wait_for_turn(what: str) -> None:
+def advisory_lock(what: str) -> None:
     """Be the only one at ``what`` until the surrounding SQL transaction ends: whoever comes
     meanwhile waits, and then sees what this one has done. Take it before any row is locked."""
     with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
 
-def once_more_when(
+def retry_once_on(
     outdated: type[EngineError],
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Decorate a call: when it raises ``outdated``, it is made once more from its start. That error

@@ -34,7 +34,7 @@ FAILURES = (
 )
 
 
-class Stint:
+class TimeBudget:
     """So many seconds of work, from now on."""
 
     def __init__(self, seconds: float = math.inf) -> None:
@@ -53,7 +53,9 @@ class Stint:
             yield type(self)(max(0.0, self._until - time.monotonic()) / left)
 
 
-def one_by_one(rows: Iterable[Row], work: Callable[[Row], int], stint: Stint | None = None) -> int:
+def one_by_one(
+    rows: Iterable[Row], work: Callable[[Row], int], budget: TimeBudget | None = None
+) -> int:
     """Do periodic work on some partitions of a broker, as many as there is time for; one that is
     damaged delays only itself.
 
@@ -65,7 +67,7 @@ def one_by_one(rows: Iterable[Row], work: Callable[[Row], int], stint: Stint | N
         Exception: whatever is not a partition's failure (:data:`FAILURES`) ends the work.
     """
     total = 0
-    for row, _ in zip(rows, (stint or Stint()).steps(), strict=False):
+    for row, _ in zip(rows, (budget or TimeBudget()).steps(), strict=False):
         try:
             total += work(row)
         except BrokerUnavailable:

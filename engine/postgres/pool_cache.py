@@ -43,7 +43,7 @@ def hurried() -> Binding[bool]:
     return Binding(_hurried, True)
 
 
-class Taking:
+class PoolCache:
     """The way to a pool's connections and back; one for each pool. Thread-safe."""
 
     def __init__(self, pool: ConnectionPool[Connection]) -> None:

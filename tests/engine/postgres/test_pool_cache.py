@@ -14,7 +14,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
 from engine.postgres.combining import Combiner
-from engine.postgres.taking import Taking, hurried
+from engine.postgres.pool_cache import PoolCache, hurried
 
 PATIENCE = 30.0
 
@@ -70,45 +70,45 @@ def callers() -> Iterator[ThreadPoolExecutor]:
 
 def test_what_was_given_back_last_is_taken_first() -> None:
     pool = Full()
-    taking = Taking(pool)  # type: ignore[arg-type]
-    first, second, third = (taking.take() for _ in range(3))
+    cache = PoolCache(pool)  # type: ignore[arg-type]
+    first, second, third = (cache.take() for _ in range(3))
     for each in (first, second, third):
-        taking.give(each)
+        cache.give(each)
     assert pool.back == [third]  # Two are kept.
-    assert [taking.take(), taking.take()] == [second, first]
+    assert [cache.take(), cache.take()] == [second, first]
     assert pool.made == 3
 
 
 def test_a_connection_in_a_transaction_or_without_a_server_goes_back_to_the_pool() -> None:
     pool = Full()
-    taking = Taking(pool)  # type: ignore[arg-type]
+    cache = PoolCache(pool)  # type: ignore[arg-type]
     for status in set(TransactionStatus) - {TransactionStatus.IDLE}:
-        spoiled: Any = taking.take()
+        spoiled: Any = cache.take()
         spoiled.pgconn.transaction_status = status
-        taking.give(spoiled)
+        cache.give(spoiled)
         assert pool.back.pop() is spoiled
 
 
 def test_after_a_dismissal_none_of_before_is_kept() -> None:
     pool = Full()
-    taking = Taking(pool)  # type: ignore[arg-type]
-    kept, out = taking.take(), taking.take()
-    taking.give(kept)
-    taking.dismiss()
+    cache = PoolCache(pool)  # type: ignore[arg-type]
+    kept, out = cache.take(), cache.take()
+    cache.give(kept)
+    cache.dismiss()
     assert pool.back == [kept]
-    taking.give(out)
+    cache.give(out)
     assert pool.back == [kept, out]
-    new = taking.take()
-    taking.welcome(new)
-    taking.give(new)
-    assert taking.take() is new
+    new = cache.take()
+    cache.welcome(new)
+    cache.give(new)
+    assert cache.take() is new
 
 
 def test_the_pool_sees_every_connection_now_and_then() -> None:
     pool = Full()
-    taking = Taking(pool)  # type: ignore[arg-type]
+    cache = PoolCache(pool)  # type: ignore[arg-type]
     for _ in range(2500):
-        taking.give(taking.take())
+        cache.give(cache.take())
     assert len(pool.back) == 2
     assert pool.made == 3
 
@@ -118,16 +118,16 @@ def test_what_is_given_back_while_somebody_asks_the_pool_goes_there(
 ) -> None:
     """Else they would wait for it in vain."""
     pool = Pool()
-    taking = Taking(pool)  # type: ignore[arg-type]
-    asking = callers.submit(taking.take)
+    cache = PoolCache(pool)  # type: ignore[arg-type]
+    asking = callers.submit(cache.take)
     assert pool.waiting.acquire(timeout=PATIENCE)
     another: Any = Full().getconn()
-    taking.give(another)
+    cache.give(another)
     assert pool.back == [another]
     pool.there = True
     pool.answers[0].set()
     asking.result(PATIENCE)
-    taking.give(another)
+    cache.give(another)
     assert pool.back == [another]
 
 
@@ -135,7 +135,7 @@ def test_one_waits_and_the_others_are_refused_until_there_is_a_connection(
     callers: ThreadPoolExecutor,
 ) -> None:
     pool = Pool()
-    take = Taking(pool).take  # type: ignore[arg-type]
+    take = PoolCache(pool).take  # type: ignore[arg-type]
 
     first = [callers.submit(take) for _ in range(3)]
     for _ in first:
@@ -166,7 +166,7 @@ def test_one_waits_and_the_others_are_refused_until_there_is_a_connection(
 
 def test_a_pool_whose_connections_are_all_in_use_is_not_away(callers: ThreadPoolExecutor) -> None:
     pool = Pool()
-    take = Taking(pool).take  # type: ignore[arg-type]
+    take = PoolCache(pool).take  # type: ignore[arg-type]
 
     late = callers.submit(take)
     assert pool.waiting.acquire(timeout=PATIENCE)
@@ -193,7 +193,7 @@ def test_who_is_in_a_hurry_waits_for_no_server_that_is_known_to_be_away(
     callers: ThreadPoolExecutor,
 ) -> None:
     pool = Pool()
-    take = Taking(pool).take  # type: ignore[arg-type]
+    take = PoolCache(pool).take  # type: ignore[arg-type]
 
     def take_in_a_hurry() -> object:
         with hurried():
@@ -217,8 +217,8 @@ def test_who_is_in_a_hurry_waits_for_no_server_that_is_known_to_be_away(
 def test_who_leads_a_shared_call_is_in_a_hurry(callers: ThreadPoolExecutor) -> None:
     """Those who wait behind him would wait for the server as well, and then once more."""
     pool = Pool()
-    taking = Taking(pool)  # type: ignore[arg-type]
-    shared = Combiner(lambda requests: [taking.take() for _ in requests])
+    cache = PoolCache(pool)  # type: ignore[arg-type]
+    shared = Combiner(lambda requests: [cache.take() for _ in requests])
 
     first = callers.submit(shared, 1)
     assert pool.waiting.acquire(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Taking delivered messages back: nack, and what a consumer has that leaves (semantics §6)."""
+"""PoolCache delivered messages back: nack, and what a consumer has that leaves (semantics §6)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from engine.log.brokers import Brokers
-from engine.log.once_more import once_more_when
-from engine.log.topics import Topics, once_more_when_made_anew
+from engine.log.retry import retry_once_on
+from engine.log.topics import Topics, retry_if_recreated
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
 from engine.model.topic_name import SubscriptionName
@@ -20,7 +20,7 @@ from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
 
 
-class GivingBack:
+class Redelivery:
     """Takes messages back from consumers; they are delivered again."""
 
     def __init__(
@@ -40,9 +40,9 @@ class GivingBack:
         self._leases = leases
         self._ledgers = ledgers
 
-    @once_more_when_made_anew
-    @once_more_when(SubscriptionReplaced)
-    @once_more_when(Fenced)
+    @retry_if_recreated
+    @retry_once_on(SubscriptionReplaced)
+    @retry_once_on(Fenced)
     def nack(self, name: SubscriptionName, consumer: str, message_ids: Sequence[MessageID]) -> None:
         """Give delivered messages back. Those in PENDING_ACK stay with their transaction; ids of
         messages that do not exist any more are ignored.
@@ -63,8 +63,8 @@ class GivingBack:
 
             self._give_back(place, list(share.offsets), named, consumer, holder)
 
-    @once_more_when_made_anew
-    @once_more_when(SubscriptionReplaced)
+    @retry_if_recreated
+    @retry_once_on(SubscriptionReplaced)
     def leave(self, name: SubscriptionName, consumer: str) -> None:
         """End a consumer's part: what it has is given back, and another may take its place at once.
 

@@ -15,7 +15,7 @@ from engine.postgres.database import Params, Row
 T = TypeVar("T")
 
 
-class Look(NamedTuple, Generic[T]):
+class Question(NamedTuple, Generic[T]):
     """A statement with its parameters but the partition, and how its rows are read."""
 
     statement: str
@@ -23,7 +23,7 @@ class Look(NamedTuple, Generic[T]):
     read: Callable[[Sequence[Row]], T]
 
 
-def segments() -> Look[tuple[Segment, ...]]:
+def segments() -> Question[tuple[Segment, ...]]:
     """The newest 500 segments, newest first."""
 
     def read(rows: Sequence[Row]) -> tuple[Segment, ...]:
@@ -41,10 +41,10 @@ def segments() -> Look[tuple[Segment, ...]]:
             for row in rows
         )
 
-    return Look("segments", {}, read)
+    return Question("segments", {}, read)
 
 
-def history(since: timedelta) -> Look[tuple[PositionSample, ...]]:
+def history(since: timedelta) -> Question[tuple[PositionSample, ...]]:
     """Samples of the positions from ``since`` ago until now, oldest first, at most 5000."""
 
     def read(rows: Sequence[Row]) -> tuple[PositionSample, ...]:
@@ -55,16 +55,16 @@ def history(since: timedelta) -> Look[tuple[PositionSample, ...]]:
             for row in reversed(rows)
         )
 
-    return Look("history", {"since": since}, read)
+    return Question("history", {"since": since}, read)
 
 
-def indexed(from_offset: int, upper_offset: int) -> Look[tuple[IndexedTxn, ...]]:
+def indexed(from_offset: int, upper_offset: int) -> Question[tuple[IndexedTxn, ...]]:
     """Ended transactions of both outcomes whose marker stands in [from, upper), in order."""
     span: Params = {"from_offset": from_offset, "to_offset": upper_offset - 1}
-    return Look("ended_within", span, lambda rows: tuple(map(indexed_txn, rows)))
+    return Question("ended_within", span, lambda rows: tuple(map(indexed_txn, rows)))
 
 
-def ended_along(places: Sequence[int]) -> Look[tuple[tuple[int, int, Outcome], ...]]:
+def ended_along(places: Sequence[int]) -> Question[tuple[tuple[int, int, Outcome], ...]]:
     """A sample of the ended transactions: for each offset in ``places`` the one whose marker comes
     next, as its first offset, its marker's and its outcome, without repetitions. The cost depends
     on the number of places, not on the log."""
@@ -73,4 +73,4 @@ def ended_along(places: Sequence[int]) -> Look[tuple[tuple[int, int, Outcome], .
     def read(rows: Sequence[Row]) -> tuple[tuple[int, int, Outcome], ...]:
         return tuple((row.first_offset, row.last_offset, outcomes[row.aborted]) for row in rows)
 
-    return Look("ended_along", {"places": list(places)}, read)
+    return Question("ended_along", {"places": list(places)}, read)
