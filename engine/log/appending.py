@@ -30,7 +30,7 @@ _OUTSIDE = (None, None)
 
 _APPEND = Prepared(
     "append",
-    queries("broker")["append"],
+    queries("append")["append"],
     {
         "partition_id": INT8,
         "messages": array_of(INT8),
@@ -44,13 +44,13 @@ _APPEND = Prepared(
 )
 _APPEND_PLAIN = Prepared(
     "append_plain",
-    queries("broker")["append_plain"],
+    queries("append")["append_plain"],
     {"partition_id": INT8, "messages": INT8, "body": BYTEA},
     [INT8, INT8, INT8],
 )
 _APPEND_ONGOING = Prepared(
     "append_ongoing",
-    queries("broker")["append_ongoing"],
+    queries("append")["append_ongoing"],
     {"partition_id": INT8, "messages": INT8, "body": BYTEA, "tc_id": INT4, "sequence": INT8},
     [INT8, INT8, INT8],
 )
@@ -64,13 +64,13 @@ _ALIKE: dict[str, Type[Any]] = {
 }
 _APPEND_PLAIN_ALIKE = Prepared(
     "append_plain_alike",
-    queries("broker")["append_plain_alike"],
+    queries("append")["append_plain_alike"],
     {"partition_id": INT8, **_ALIKE},
     [INT8, INT8],
 )
 _APPEND_ONGOING_ALIKE = Prepared(
     "append_ongoing_alike",
-    queries("broker")["append_ongoing_alike"],
+    queries("append")["append_ongoing_alike"],
     {"partition_id": INT8, **_ALIKE, "tc_id": INT4, "sequence": INT8},
     [INT8, INT8],
 )

@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 
 #: The files of statements for a broker's database.
 FILES = (
-    *("partitions", "broker", "sidecar", "recovery", "retention"),
+    *("append", "partitions", "broker", "sidecar", "recovery", "retention"),
     *("subscription", "inspection", "invariants", "overview"),
 )
 

@@ -5,7 +5,7 @@
 -- One round trip, because the lock is held for all of it, and one commit for all batches that
 -- callers have ready at once. Each batch gets its own answer; of one that is refused nothing is
 -- stored. Each statement in here sees what committed while the lock was waited for. What there is
--- nothing to judge about has a statement of its own (append_plain in queries/broker.sql).
+-- nothing to judge about has a statement of its own (append_plain in queries/append.sql).
 DROP FUNCTION IF EXISTS
     broker.append(bigint, bigint, bytea, text, bigint, integer, bigint);
 CREATE OR REPLACE FUNCTION broker.append(
