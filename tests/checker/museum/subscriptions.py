@@ -29,7 +29,12 @@ def _no_conflict(_right: Callable[..., Any]) -> Callable[..., Any]:
     """Every claim succeeds; what somebody else holds is held twice."""
 
     def claim(
-        _cursor: Any, pending: Any, txn_id: Any, wanted: Ranges, unsure: Ranges = NOTHING
+        _cursor: Any,
+        pending: Any,
+        txn_id: Any,
+        wanted: Ranges,
+        unsure: Ranges = NOTHING,
+        **_others: Any,
     ) -> Ranges:
         own = [run for ack in pending if ack.txn_id == txn_id for run in ack.ranges.runs]
         return wanted - (Ranges.of(own) - unsure)
@@ -41,9 +46,14 @@ def _blind_to_deleted(right: Callable[..., Any]) -> Callable[..., Any]:
     """What has been acknowledged can be acknowledged again."""
 
     def claim(
-        _cursor: Cursor, pending: Any, txn_id: Any, wanted: Ranges, unsure: Ranges = NOTHING
+        _cursor: Cursor,
+        pending: Any,
+        txn_id: Any,
+        wanted: Ranges,
+        unsure: Ranges = NOTHING,
+        **others: Any,
     ) -> Any:
-        return right(Cursor(mark_delete=-1), pending, txn_id, wanted, unsure)
+        return right(Cursor(mark_delete=-1), pending, txn_id, wanted, unsure, **others)
 
     return claim
 

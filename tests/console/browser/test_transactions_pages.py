@@ -85,7 +85,7 @@ def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: 
     address = f"q=state%3Aopen+topic%3A{producer.topic.replace('/', '%2F')}"
     expect(page).to_have_url(re.compile(re.escape(address)))
     expect(page.locator("tr[data-txn]")).to_have_count(25)
-    page.locator("thead").get_by_role("link", name="Age").click()
+    page.locator("thead").get_by_role("link", name="Opened").click()
     expect(page.locator(f'tr[data-txn="{opened[0]}"]')).to_contain_text("42")
 
     page.get_by_label("Name this view").or_(page.locator("#view-name")).fill(view)

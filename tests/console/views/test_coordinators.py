@@ -19,7 +19,7 @@ def test_a_coordinator_shows_its_marks_and_its_oldest_transactions(
     orders: Orders, viewer: Client
 ) -> None:
     text = viewer.get("/coordinators/3").content.decode()
-    assert "<title>Coordinator 3 · txnconsole</title>" in text
+    assert "Coordinator 3 · txnconsole</title>" in text
     assert f"/transactions/{orders.open}" in text
     assert "Nothing waits for a worker" in text
     assert 'needs <span class="mono">transaction.abort_any</span>' in text
