@@ -70,19 +70,34 @@ class Run:
         self._whim = Random(f"{self.seed}/operators")
         # What earlier runs have opened is none of this history.
         self._from = dict(self._coordinator(_NEXT))
-        for owner, name in ((self.engine.log, "append"), (self.engine._acks, "acknowledge")):
-            setattr(owner, name, self._dawdling(getattr(owner, name)))
+        log, joining = self.engine.log, self.engine._joining
+        setattr(log, "append", self._dawdling(log.append))  # noqa: B010 - of this object alone
+        # An acknowledgement asks the coordinator in its midst, and claims then.
+        setattr(joining, "subscription", self._lingering(joining.subscription))  # noqa: B010
 
     def _dawdling(self, call: Callable[..., _T]) -> Callable[..., _T]:
         """Now and then a request is on its way from the coordinator to the broker for a while,
         and an operator's from the loss of a partition's state to its rebuilding."""
 
         def later(*arguments: object, **named: object) -> _T:
-            if self.rng.random() < self.trouble.dawdling:
-                self.stopping.wait(0.1)
+            self._dawdle()
             return call(*arguments, **named)
 
         return later
+
+    def _lingering(self, call: Callable[..., _T]) -> Callable[..., _T]:
+        """As :meth:`_dawdling`, of a call whose answer is on its way."""
+
+        def later(*arguments: object, **named: object) -> _T:
+            answer = call(*arguments, **named)
+            self._dawdle()
+            return answer
+
+        return later
+
+    def _dawdle(self) -> None:
+        if self.rng.random() < self.trouble.dawdling:
+            self.stopping.wait(0.1)
 
     @contextlib.contextmanager
     def working(self, clients: int = 4, workers: int = 2) -> Iterator[None]:

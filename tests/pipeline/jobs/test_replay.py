@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
 from tests.server import Served
-from txnconsole.client import Client, TopicNotFound
+from txnconsole.client import Client
 from txnconsole.pipeline.jobs import replay
 from txnconsole.pipeline.jobs.replay import Plan, Progress
 from txnconsole.pipeline.jobs.run import WRONG_OPTIONS, Run, WrongOptions, outcome
@@ -93,7 +93,7 @@ def test_a_target_that_cannot_take_it_is_refused_and_does_not_use_up_the_name(
     monkeypatch.delattr(replay, "spark_for")  # It is refused before Spark is started.
     asked = [f"--progress={tmp_path}", "--name=typed", f"--source={new_topic(2)}"]
     run = Run("replay", supervised=False)
-    with pytest.raises(TopicNotFound, match="nowhere"):
+    with pytest.raises(WrongOptions, match="There is no topic public/default/nowhere"):
         replay._work(replay._parse([*asked, "--target=public/default/nowhere"]), run)
     narrow = [f"--target={new_topic(1)}", "--keep-partitions=yes"]
     with pytest.raises(WrongOptions, match=r"--keep-partitions: .* has 1 partitions"):

@@ -196,7 +196,9 @@ WHERE p.partition_id = %(log_id)s
 -- raw_letters --
 -- How many dead letters a subscription has had of a partition, and which of them are on their way.
 SELECT
-    s.name AS subscription, s.subscription_id, s.dead_letter_topic, c.dead_letters AS issued,
+    s.name AS subscription, s.dead_letter_topic, c.dead_letters AS issued,
+    -- As engine/subscription/dead_letters.py names who sends them.
+    CASE WHEN s.letters_by_topic THEN s.topic_id || '.' ELSE '' END || s.subscription_id AS serial,
     (
         SELECT string_agg(b.sequence_id::text, ',') FROM broker.dead_letter b
         WHERE b.subscription_id = c.subscription_id AND b.partition_id = c.partition_id
