@@ -9,7 +9,7 @@ from django.db import transaction
 
 from txnconsole.audit.chain import Actor
 from txnconsole.jobs.errors import InvalidJobState, JobNotFound
-from txnconsole.jobs.models import UNFINISHED, Job, JobItem, JobState
+from txnconsole.jobs.models import Job, JobItem
 from txnconsole.queue.wakeup import wake_jobs
 
 _ROWS_PER_INSERT = 2000
@@ -61,13 +61,10 @@ def cancel(job_id: int, who: str) -> Job:
     """
     with transaction.atomic():
         job = find(job_id, lock=True)
-        if job.state not in UNFINISHED:
-            if job.state == JobState.CANCELLED:
-                return job
+        # When a step is under way, who finishes it ends the job.
+        if not job.cancel(who, at_once=job.begun == job.position):
             raise InvalidJobState(
                 f"Job {job_id} is {job.state}; there is nothing left to cancel.",
                 current_state=str(job.state),
             )
-        # When a step is under way, who finishes it ends the job.
-        job.ask_to_end(who, at_once=job.begun == job.position)
     return find(job_id)

@@ -44,9 +44,11 @@ class Work(models.Model):
     class Meta:
         abstract = True
 
-    def ask_to_end(self, who: str, *, at_once: bool) -> None:
+    def cancel(self, who: str, *, at_once: bool) -> bool:
         """Have it cancelled by whoever is at it, or ``at_once`` because nobody is. Its row is
-        locked; asked again, it changes nothing."""
+        locked; asked again, it changes nothing. False when it has ended in another way."""
+        if self.state not in UNFINISHED:
+            return self.state == JobState.CANCELLED
         changes: dict[str, Any] = {}
         if self.cancel_requested_at is None:
             changes = {"cancel_requested_at": Now(), "cancel_requested_by": who}
@@ -54,6 +56,7 @@ class Work(models.Model):
             changes |= {"state": JobState.CANCELLED, "ended_at": Now()}
         if changes:
             type(self)._default_manager.filter(pk=self.pk).update(**changes)  # noqa: SLF001
+        return True
 
 
 class ItemState(models.TextChoices):

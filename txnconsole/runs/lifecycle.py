@@ -82,12 +82,9 @@ def cancel(run_id: int, who: str) -> PipelineRun:
     """
     with transaction.atomic():
         run = find(run_id, lock=True)
-        if run.state not in UNFINISHED:
-            if run.state == JobState.CANCELLED:
-                return run
+        if not run.cancel(who, at_once=run.state == JobState.QUEUED):
             raise InvalidRunState(
                 f"Run {run_id} is {run.state}; there is nothing left to cancel.",
                 current_state=str(run.state),
             )
-        run.ask_to_end(who, at_once=run.state == JobState.QUEUED)
     return find(run_id)
