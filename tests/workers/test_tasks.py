@@ -19,7 +19,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
-from engine.postgres import taking
+from engine.postgres import pool_cache
 from tests.engine.support import unreachable
 from txnconsole.celery import app
 from txnconsole.idempotency.answers import Claim, Question, claim
@@ -314,9 +314,9 @@ def test_a_beat_that_ran_shows_the_worker(engine: Engine) -> None:
 
 def test_a_task_waits_for_no_database_that_is_known_to_be_away(engine: Engine) -> None:
     observing.begin("1", tasks.expire)
-    assert taking._hurried.get()
+    assert pool_cache._hurried.get()
     observing.finish(tasks.expire)
-    assert not taking._hurried.get()
+    assert not pool_cache._hurried.get()
 
 
 @pytest.mark.django_db
