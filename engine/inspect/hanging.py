@@ -170,29 +170,31 @@ class CrossCheck:
         at, and why."""
         batches: dict[int, _Open] = {stage.number: [] for stage in stages}
         faults: dict[str, str] = {}
-        held: list[_Held] = []
+        held: _Held = {}
         for database, group in groupby(stages, attrgetter("database")):
             try:
                 there, recovering = _held_on(database, list(group), key)
             except EngineError as error:
                 faults[database.name] = error.message
                 continue
-            held += there
+            held |= there
             faults |= recovering
         known = self._known(held)
-        for database, parts in groupby(held, attrgetter("stage.database")):
+        for database, group in groupby(held, attrgetter("database")):
             try:
-                batches |= _judged(database, list(parts), known)
+                batches |= _judged(database, {stage: held[stage] for stage in group}, known)
             except EngineError as error:
                 faults[database.name] = error.message
         return batches, faults
 
-    def _known(self, held: Sequence[_Held]) -> _Known:
+    def _known(self, held: _Held) -> _Known:
         """What the coordinators know of the transactions that hold something, from one snapshot."""
-        ids = {txn_of(row) for part in held for row in part.rows}
+        ids = {txn_of(row) for rows_of in held.values() for row in rows_of}
         if not ids:
             return _Known({}, {}, {})
-        memberships = [(part.stage.kind.memberships, part.named()) for part in held]
+        memberships = [
+            (stage.kind.memberships, stage.named(rows_of)) for stage, rows_of in held.items()
+        ]
         headers, *members = self._database.snapshot(("get_txns", id_lists(ids)), *memberships)
         transactions = {txn_of(row): rows.transaction(row) for row in headers}
         known = transactions
@@ -205,8 +207,8 @@ class CrossCheck:
                 for txn_id in ids
             },
             {
-                (part.stage, txn_of(row), row.topic_id, row.member): ParticipantState(row.state)
-                for part, found in zip(held, members, strict=True)
+                (stage, txn_of(row), row.topic_id, row.member): ParticipantState(row.state)
+                for stage, found in zip(held, members, strict=True)
                 for row in found
             },
         )
@@ -242,22 +244,18 @@ class _Stage(NamedTuple):
     database: Database
     kind: _Kind
 
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What a stage's participants hold."""
-
-    stage: _Stage
-    rows: Sequence[Row]
-
-    def named(self) -> Params:
-        """The participants, to ask whether they are their transactions' members."""
+    def named(self, held: Sequence[Row]) -> Params:
+        """Who holds something, to ask whether they are their transactions' members."""
         params: dict[str, object] = {
-            **id_lists(map(txn_of, self.rows)),
-            "topic_ids": [row.topic_id for row in self.rows],
-            "members": [self.stage.kind.member(row) for row in self.rows],
+            **id_lists(map(txn_of, held)),
+            "topic_ids": [row.topic_id for row in held],
+            "members": [self.kind.member(row) for row in held],
         }
-        return params | ({"broker": self.stage.database.name} if self.stage.kind is _ACKS else {})
+        return params | ({"broker": self.database.name} if self.kind is _ACKS else {})
+
+
+#: What the participants of some stages hold.
+_Held = dict[_Stage, Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +312,7 @@ def _answer(
 
 def _held_on(
     database: Database, stages: Sequence[_Stage], key: _Key
-) -> tuple[list[_Held], dict[str, str]]:
+) -> tuple[_Held, dict[str, str]]:
     """What participants of a broker hold after a key, and its partitions that a crash has emptied
     and nobody has rebuilt yet: what is open in them is not known."""
     place = {"holder": key[0], "tc_id": key[1], "sequence": key[2], "limit": _BATCH}
@@ -323,36 +321,33 @@ def _held_on(
         headless, *found = session.batch(
             ("headless", {"limit": _NAMED}), *((stage.kind.open, place) for stage in stages)
         )
-    return list(map(_Held, stages, found)), {
-        f"{row.topic}:{row.number}": "recovering" for row in headless
-    }
+    recovering = {f"{row.topic}:{row.number}": "recovering" for row in headless}
+    return dict(zip(stages, found, strict=True)), recovering
 
 
-def _judged(database: Database, held: Sequence[_Held], known: _Known) -> dict[int, _Open]:
+def _judged(database: Database, held: _Held, known: _Known) -> dict[int, _Open]:
     """By stage what is open on one broker. What looks wrong is looked at once more."""
     suspects = {
         stage: {
             stage.kind.key(row): known.finding(row, stage, verdict)
-            for row in part.rows
+            for row in found
             if (verdict := known.judge(row, stage)) is not None
         }
-        for part in held
-        for stage in [part.stage]
+        for stage, found in held.items()
     }
     doubted = [stage for stage, wrong in suspects.items() if wrong]
     asked = [(stage.kind.still_open, _doubts(stage.kind, suspects[stage])) for stage in doubted]
     still: dict[_Stage, set[_Key]] = {}
     if asked:
         with database.session() as session:
-            for stage, found in zip(doubted, session.batch(*asked), strict=True):
-                still[stage] = {(row.holder, row.tc_id, row.sequence) for row in found}
+            for stage, open_yet in zip(doubted, session.batch(*asked), strict=True):
+                still[stage] = {(row.holder, row.tc_id, row.sequence) for row in open_yet}
     return {
         stage.number: [
             (at, suspects[stage].get(at) if at in still.get(stage, ()) else None)
-            for at in map(stage.kind.key, part.rows)
+            for at in map(stage.kind.key, found)
         ]
-        for part in held
-        for stage in [part.stage]
+        for stage, found in held.items()
     }
 
 
