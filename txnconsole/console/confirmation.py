@@ -1,7 +1,9 @@
 """Asking before a change: its effect is shown, a reason is required, and the outcome is reported.
 
 The same form is in a dialog or, without JavaScript, on a page of its own. After a refusal the form
-stays and says why: with 422 for wrong input, with 409 or 503 for an error of the engine.
+stays and says why: with 422 for wrong input, with 409 or 503 for an error of the engine. These
+statuses mean that the answer is the form; with any other, such as the 403 of somebody who may not
+do this any more, the form on the page stays as it is (``hx-status`` in confirm_form.html).
 """
 
 from __future__ import annotations

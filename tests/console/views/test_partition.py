@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.model.errors import SegmentUnreadable
 from engine.model.message import NewMessage
 from engine.model.partition import PartitionState
 from engine.model.subscription import SubscriptionSettings
@@ -359,6 +360,16 @@ def test_a_question_that_cannot_be_asked_is_told_so(
 def test_an_explanation_of_what_does_not_exist_is_404(orders: Orders, viewer: Client) -> None:
     address = f"/explain?partition={TOPIC}:0&message=5&subscription=nobody"
     assert "has no subscription nobody" in words(viewer, address, 404)
+
+
+def test_an_explanation_that_a_damaged_file_keeps_back_is_503(
+    orders: Orders, engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise SegmentUnreadable("The file of offsets 2 to 3 is damaged.")
+
+    monkeypatch.setattr(type(engine.inspect), "explain", fail)
+    assert "is damaged" in words(viewer, f"/explain?partition={orders.partition}&message=2", 503)
 
 
 def test_a_broker_that_is_away_fails_a_region_not_the_list(

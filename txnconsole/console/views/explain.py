@@ -8,7 +8,6 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.inspect.visibility import Explanation
-from engine.model.errors import EngineError
 from engine.model.message import Isolation
 from txnconsole.access.roles import Permission
 from txnconsole.console.explain_form import ExplainForm
@@ -16,6 +15,7 @@ from txnconsole.console.explanation import in_words, verdict
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
+from txnconsole.statuses import status_of_code
 
 
 @require_GET
@@ -26,9 +26,12 @@ def explain(request: ConsoleRequest) -> HttpResponse:
     initial = {name: request.GET.get(name, "") for name in ("partition", "subscription")}
     form = ExplainForm(request.GET) if asked else ExplainForm(initial=initial)
     context: dict[str, Any] = {"form": form, "channel": "overview" if asked else None}
+    status = 200 if form.is_valid() or not asked else 400
     if asked and form.is_valid():
         answer = region(lambda: _explained(form))
         context["answer"] = answer
+        if answer.error is not None:
+            status = status_of_code(answer.error.code)
         if answer.value is not None:
             given, sentence = verdict(answer.value)
             context |= {
@@ -36,22 +39,13 @@ def explain(request: ConsoleRequest) -> HttpResponse:
                 "sentence": sentence,
                 "reasons": in_words(answer.value),
             }
-    invalid = asked and not form.is_valid()
     return show(
         request,
         "console/explain.html",
         context,
         region="console/partials/explain.html",
-        status=400 if invalid else _status(context),
+        status=status,
     )
-
-
-def _status(context: dict[str, Any]) -> int:
-    answer = context.get("answer")
-    error: EngineError | None = answer.error if answer else None
-    if error is None:
-        return 200
-    return 503 if error.retryable else 404
 
 
 def _explained(form: ExplainForm) -> Explanation:
