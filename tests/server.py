@@ -28,8 +28,9 @@ from tests.support.eventually import eventually
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
-from txnconsole.local.postgres import READER, EmbeddedPostgres
+from txnconsole.local.postgres import EmbeddedPostgres
 from txnconsole.local.programs import serving
+from txnconsole.local.servers import databases
 from txnconsole.local.valkey import EmbeddedValkey
 
 _DATABASES = ("served_coordinator", "served_broker_1", "served_broker_2")
@@ -200,18 +201,10 @@ def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
         DataDirectory.held(directory / "served") as data,
         _valkey(data) as redis_url,
     ):
-        postgres.create_databases(_DATABASES)
-        coordinator, *brokers = (postgres.url(name) for name in _DATABASES)
-        password = data.secret("reader")
-        postgres.create_reader(password)
-        reader, *readers = (
-            postgres.url(name, user=READER, password=password) for name in _DATABASES
-        )
-        environment = dict(os.environ) | {
-            "DATABASE_URL": coordinator,
-            "BROKER_DATABASE_URLS": ",".join(brokers),
-            "TXNCONSOLE_READER_DATABASE_URL": reader,
-            "TXNCONSOLE_READER_BROKER_DATABASE_URLS": ",".join(readers),
+        owner, processes = databases(postgres, data, _DATABASES)
+        environment = {
+            **os.environ,
+            **processes,
             "REDIS_URL": redis_url,
             "SECRET_KEY": secrets.token_urlsafe(48),
             "TXNCONSOLE_DATA": str(data.path),
@@ -221,7 +214,7 @@ def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
             "PORT": str(_free_port()),
         }
-        login = _prepare(data, environment)
+        login = _prepare(data, environment | owner)
         children = serving(data, environment)
         with _running(children):
             url = f"http://{HOST}:{environment['PORT']}"

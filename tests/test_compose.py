@@ -16,13 +16,14 @@ from django.conf import settings as django
 from django.core.management import get_commands
 
 from txnconsole.environment import django_database
+from txnconsole.local.postgres import WRITER
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE = ROOT / "docker-compose.yml"
 Service = dict[str, Any]
 
 #: As a person would set them.
-GIVEN = {"POSTGRES_PASSWORD": "pass word", "SECRET_KEY": "key"}
+GIVEN = {"POSTGRES_PASSWORD": "pass word", "PROCESSES_PASSWORD": "other", "SECRET_KEY": "key"}
 _VARIABLE = re.compile(r"(?<!\$)\$\{(\w+)(?::([-?])([^}]*))?\}")
 
 
@@ -40,8 +41,13 @@ def interpolated(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def services() -> dict[str, Service]:
-    document = yaml.safe_load(interpolated(COMPOSE.read_text()))
+def document() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(interpolated(COMPOSE.read_text()))
+    return found
+
+
+@pytest.fixture(scope="module")
+def services(document: dict[str, Any]) -> dict[str, Service]:
     found: dict[str, Service] = document["services"]
     return found
 
@@ -80,19 +86,42 @@ def test_every_setting_is_one_that_the_code_reads(services: dict[str, Service]) 
             assert f'"{variable}"' in sources, (name, variable)
 
 
-def test_addresses_name_services_that_exist(services: dict[str, Service]) -> None:
-    settings = services["web"]["environment"]
+def databases(service: Service) -> list[dict[str, Any]]:
+    """The coordinators' database and the brokers', as the service connects to them."""
+    settings = service["environment"]
     urls = [settings["DATABASE_URL"], *settings["BROKER_DATABASE_URLS"].split(",")]
-    parsed = [django_database("DATABASE_URL", url) for url in urls]
-    assert [database["HOST"] for database in parsed] == [
+    return [django_database("DATABASE_URL", url) for url in urls]
+
+
+@pytest.mark.parametrize("name", ["web", "worker", "runs", "beat", "migrate"])
+def test_only_what_migrates_has_the_login_that_owns_the_tables(
+    document: dict[str, Any], name: str
+) -> None:
+    services = document["services"]
+    found = databases(services[name])
+    assert [database["HOST"] for database in found] == [
         "coordinator-db",
         "broker-1-db",
         "broker-2-db",
     ]
-    for database in parsed:
-        server = services[database["HOST"]]["environment"]
-        assert database["USER"] == server["POSTGRES_USER"]
-        assert database["NAME"] == server["POSTGRES_DB"]
+    for database in found:
+        server = services[database["HOST"]]
+        assert database["NAME"] == server["environment"]["POSTGRES_DB"]
+        if name == "migrate":
+            owner = server["environment"]
+            assert database["USER"] == owner["POSTGRES_USER"]
+            assert database["PASSWORD"] == owner["POSTGRES_PASSWORD"].replace("%20", " ")
+        else:
+            assert (database["USER"], database["PASSWORD"]) == (WRITER.name, "other")
+            [config] = server["configs"]
+            assert config["target"].startswith("/docker-entrypoint-initdb.d/")
+            made = " ".join(document["configs"][config["source"]]["content"].split())
+            assert f"CREATE ROLE {WRITER.name} LOGIN PASSWORD 'other'" in made
+            assert f"IN ROLE {WRITER.group};" in made
+
+
+def test_addresses_name_services_that_exist(services: dict[str, Service]) -> None:
+    settings = services["web"]["environment"]
     assert re.fullmatch(r"redis://redis:\d+/0", settings["REDIS_URL"])
     stream = services["spark-stream"]["environment"]
     assert stream["TXNCONSOLE_URL"] == settings["TXNCONSOLE_URL"] == "http://web:8000"

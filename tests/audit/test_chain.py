@@ -11,6 +11,7 @@ from engine.model.errors import InvalidRequest
 from txnconsole.audit import chain
 from txnconsole.audit.chain import Actor, Change, head, record, recorded, verify
 from txnconsole.audit.models import AuditEntry
+from txnconsole.local.postgres import WRITER
 
 WHO = Actor("ann", 7, "request-1")
 
@@ -93,6 +94,27 @@ def test_the_database_refuses_to_change_or_drop_an_entry(statement: str) -> None
         connection.cursor() as cursor,
     ):
         cursor.execute(statement)
+
+
+@pytest.mark.django_db
+def test_the_login_of_processes_may_add_entries_and_has_no_right_to_more() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL ROLE {WRITER.group}")
+        record(Change(WHO, "x", "y"))
+        for statement in (
+            "UPDATE audit_entry SET reason = 'other'",
+            "DELETE FROM audit_entry",
+            "TRUNCATE audit_entry",
+            "ALTER TABLE audit_entry DISABLE TRIGGER ALL",
+            "DROP FUNCTION audit_entry_refuse() CASCADE",
+            "CREATE OR REPLACE FUNCTION audit_entry_refuse() RETURNS trigger LANGUAGE sql AS ''",
+            "SET LOCAL session_replication_role = replica",
+        ):
+            # The triggers' refusal has the same code, and other words.
+            refused = pytest.raises(DatabaseError, match=r"permission denied|must be owner")
+            with refused, transaction.atomic():
+                cursor.execute(statement)
+    assert AuditEntry.objects.get().object == "y"
 
 
 @pytest.mark.django_db

@@ -9,10 +9,12 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from engine import Engine
 from tests.support.databases import Databases
 from txnconsole.enginedb import wiring
+from txnconsole.local.postgres import WRITER, EmbeddedPostgres
 
 
 def test_it_makes_all_coordinators(engine: Engine) -> None:
@@ -69,3 +71,15 @@ def test_an_unreachable_database_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
         call_command("migrate_engine")
     wiring.close()
     assert "\n" not in str(raised.value)
+
+
+def test_a_login_that_owns_nothing_is_told_whose_address_is_wanted(
+    postgres: EmbeddedPostgres, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.create_login(WRITER, "secret")
+    url = make_conninfo(databases.coordinator_url, user=WRITER.name, password="secret")
+    monkeypatch.setattr(settings, "DATABASE_URL", url)
+    wiring.close()
+    with pytest.raises(CommandError, match="migrate with the addresses of their owner"):
+        call_command("migrate_engine")
+    wiring.close()

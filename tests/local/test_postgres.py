@@ -93,12 +93,12 @@ def test_the_jobs_login_may_read_what_its_group_may_and_keeps_up_with_its_passwo
     postgres.start(["coordinator"])
     try:
         for password in ("first", "second"):
-            postgres.create_reader(password)
+            postgres.create_login(READER, password)
         with psycopg.connect(postgres.url("coordinator")) as owner:
             owner.execute("CREATE TABLE given (id int)")
             owner.execute("CREATE TABLE kept (id int)")
             owner.execute("GRANT SELECT ON given TO txnconsole_reader")
-        url = postgres.url("coordinator", user=READER, password="second")
+        url = postgres.url("coordinator", user=READER.name, password="second")
         with psycopg.connect(url, autocommit=True) as reader:
             reader.execute("SELECT FROM given")
             for forbidden in ("SELECT FROM kept", "DELETE FROM given", "CREATE ROLE other"):

@@ -1,7 +1,8 @@
 """The append-only record of who changed what, and why.
 
 There is one table, ``audit_entry``, to which the database only lets entries be added: a trigger
-refuses UPDATE, DELETE and TRUNCATE, and another gives each new entry its number, its time and its
+refuses UPDATE, DELETE and TRUNCATE, for which the processes' login has no right either
+(docs/decisions/0062), and another gives each new entry its number, its time and its
 place in the chain (``hash`` covers every field and the hash before it). Writers queue on one
 advisory lock for the length of an INSERT, so numbers have no gaps and the chain no forks. Threads
 that come while an INSERT is under way share the next one.

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -50,11 +51,22 @@ _ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(2 * 1024 * 1024),
 }
 _OWNER = "postgres"
-#: The login of jobs that only read, and its group (engine/sql/functions/broker/grant_reader.sql).
-READER, _READERS = "txnconsole_jobs", "txnconsole_reader"
 _SOCKET = ".s.PGSQL.5432"
 _START_SECONDS = 120
 _NO_SPACE = "No space left on device"
+
+
+class Login(NamedTuple):
+    """A login that does not own the databases, and the group whose rights it has
+    (engine/sql/functions/broker/grant_writer.sql, grant_reader.sql)."""
+
+    name: str
+    group: str
+
+
+#: Of the processes, who change rows, and of jobs that only read.
+WRITER = Login("txnconsole_processes", "txnconsole_writer")
+READER = Login("txnconsole_jobs", "txnconsole_reader")
 
 
 class EmbeddedPostgres:
@@ -133,16 +145,17 @@ class EmbeddedPostgres:
                 if name not in known:
                     connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
-    def create_reader(self, password: str) -> None:
-        """Make the login :data:`READER`, which may read what migrating lets its group read."""
+    def create_login(self, login: Login, password: str) -> None:
+        """Make the login, if it is missing, and let it in by this password. Migrating decides what
+        its group may do."""
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             known = {name for (name,) in connection.execute("SELECT rolname FROM pg_roles")}
-            for role in {_READERS, READER} - known:
+            for role in set(login) - known:
                 connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+            name, group = map(sql.Identifier, login)
             statement = sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}")
-            connection.execute(statement.format(sql.Identifier(READER), sql.Literal(password)))
-            statement = sql.SQL("GRANT {} TO {}")
-            connection.execute(statement.format(*map(sql.Identifier, (_READERS, READER))))
+            connection.execute(statement.format(name, sql.Literal(password)))
+            connection.execute(sql.SQL("GRANT {} TO {}").format(group, name))
 
     def start(self, databases: Iterable[str]) -> None:
         """Start, wait, and make the databases that are missing."""

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from txnconsole.local.child import Child, Server
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.errors import CannotStart
-from txnconsole.local.postgres import READER, EmbeddedPostgres, assert_durable
+from txnconsole.local.postgres import READER, WRITER, EmbeddedPostgres, Login, assert_durable
 from txnconsole.local.valkey import EmbeddedValkey
 
 _DATABASES = ("coordinator", "broker_1", "broker_2")
+_NAMES = ("DATABASE_URL", "BROKER_DATABASE_URLS")
 _READER_NAMES = ("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS")
 
 
 @dataclass(slots=True)
 class Servers:
-    """Addresses, and the embedded servers behind them that this run has to look after."""
+    """Addresses, and the embedded servers behind them that this run has to look after.
+
+    ``environment`` is the processes'; ``owner`` has in addition what migrating needs: the databases
+    by the login that owns their tables. Of given databases there is one login for both.
+    """
 
     environment: dict[str, str] = field(default_factory=dict)
+    owner: dict[str, str] = field(default_factory=dict)
     children: list[Child] = field(default_factory=list)
 
     @classmethod
@@ -46,28 +52,24 @@ class Servers:
             child.stop()
 
     def _databases(self, data: DataDirectory, given: Mapping[str, str]) -> None:
-        names = ("DATABASE_URL", "BROKER_DATABASE_URLS")
-        addresses = {name: given[name] for name in names if given.get(name)}
+        addresses = {name: given[name] for name in _NAMES if given.get(name)}
         if len(addresses) == 1:
-            raise CannotStart(f"{' and '.join(names)} go together: set both, or neither.")
-        if not addresses:
-            postgres = EmbeddedPostgres(
-                data.path,
-                sockets=data.sockets,
-                password=data.secret("postgres"),
-                log=data.log("postgres"),
-            )
-            self._start("postgres", postgres)
-            postgres.create_databases(_DATABASES)
-            addresses = dict(zip(names, _addresses(postgres.url), strict=True))
-            password = data.secret("reader")
-            postgres.create_reader(password)
-            reader = partial(postgres.url, user=READER, password=password)
-            self.environment |= dict(zip(_READER_NAMES, _addresses(reader), strict=True))
-        for name, urls in addresses.items():
-            for url in urls.split(","):
+            raise CannotStart(f"{' and '.join(_NAMES)} go together: set both, or neither.")
+        self.environment |= addresses or self._embedded(data)
+        for name in _NAMES:
+            for url in self.environment[name].split(","):
                 assert_durable(name, url)
-        self.environment |= addresses
+
+    def _embedded(self, data: DataDirectory) -> dict[str, str]:
+        postgres = EmbeddedPostgres(
+            data.path,
+            sockets=data.sockets,
+            password=data.secret("postgres"),
+            log=data.log("postgres"),
+        )
+        self._start("postgres", postgres)
+        self.owner, environment = databases(postgres, data)
+        return environment
 
     def _redis(self, data: DataDirectory, given: Mapping[str, str]) -> None:
         if address := given.get("REDIS_URL"):
@@ -84,7 +86,24 @@ class Servers:
         server.await_ready()
 
 
-def _addresses(url: Callable[[str], str]) -> tuple[str, str]:
-    """Of the coordinators' database, and of the brokers'."""
-    coordinator, *brokers = map(url, _DATABASES)
-    return coordinator, ",".join(brokers)
+def databases(
+    postgres: EmbeddedPostgres, data: DataDirectory, names: Sequence[str] = _DATABASES
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Make the databases and logins that are missing: the coordinators' is the first.
+
+    Returns:
+        The settings of who migrates, and those of the processes, who own no table.
+    """
+    postgres.create_databases(names)
+
+    def settings(named: tuple[str, str], url: Callable[[str], str]) -> dict[str, str]:
+        coordinator, *brokers = map(url, names)
+        return dict(zip(named, (coordinator, ",".join(brokers)), strict=True))
+
+    def by(login: Login, password: str) -> Callable[[str], str]:
+        postgres.create_login(login, password)
+        return partial(postgres.url, user=login.name, password=password)
+
+    processes = settings(_NAMES, by(WRITER, data.secret("processes")))
+    jobs = settings(_READER_NAMES, by(READER, data.secret("reader")))
+    return settings(_NAMES, postgres.url), processes | jobs

@@ -49,7 +49,7 @@ def supervise(*, demo: bool) -> None:
             servers = Servers.start(data)
             layers.append(servers.children)
             environment = _environment(data, servers, port)
-            login = _prepare(data, environment)
+            login = _prepare(data, environment | servers.owner)
             _start(layers, programs.serving(data, environment))
             _await_ready(port, layers)
             if demo:

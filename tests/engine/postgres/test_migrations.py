@@ -12,6 +12,7 @@ from psycopg import sql
 from engine.postgres import migrations
 from engine.postgres.migrations import migrate
 from tests.support.databases import Databases
+from txnconsole.local.postgres import WRITER
 
 
 @pytest.fixture
@@ -31,6 +32,28 @@ def test_the_first_run_applies_everything_and_the_next_nothing(empty_url: str, k
     applied = migrate(empty_url, kind)
     assert f"migrations/{kind}/0001_initial" in applied
     assert migrate(empty_url, kind) == []
+
+
+@pytest.mark.parametrize("kind", ["coordinator", "broker"])
+def test_writers_may_change_rows_also_of_later_tables_and_alter_nothing(
+    empty_url: str, kind: str
+) -> None:
+    migrate(empty_url, kind)
+    with psycopg.connect(empty_url) as connection:
+        connection.execute(f"SET search_path = {kind}")
+        connection.execute("CREATE TABLE later (id bigserial PRIMARY KEY, said text)")
+        connection.execute(f"SET ROLE {WRITER.group}")
+        connection.execute("INSERT INTO later (said) VALUES ('x')")
+        connection.execute("UPDATE later SET said = 'y'")
+        connection.execute("DELETE FROM later")
+        for statement in (
+            "CREATE TABLE mine (id int)",
+            "ALTER TABLE later ADD COLUMN more text",
+            "DROP TABLE later",
+        ):
+            refused = pytest.raises(psycopg.errors.InsufficientPrivilege)
+            with refused, connection.transaction():
+                connection.execute(statement)
 
 
 def test_several_at_once_apply_everything_once(empty_url: str) -> None:

@@ -24,8 +24,16 @@ class Command(BaseCommand):
             wrong = [problem for problem in engine().ping().values() if problem]
         except EngineError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise CommandError(
+                "This login may not change the databases' tables: migrate with the addresses of"
+                f" their owner (docs/operations.md, Logins). PostgreSQL says: {_line(error)}"
+            ) from error
         except psycopg.OperationalError as error:
-            first_line, _, _ = str(error).partition("\n")
-            raise CommandError(f"A database cannot be reached: {first_line}") from error
+            raise CommandError(f"A database cannot be reached: {_line(error)}") from error
         if wrong:
             raise CommandError("; ".join(wrong))
+
+
+def _line(error: psycopg.Error) -> str:
+    return str(error).partition("\n")[0]
