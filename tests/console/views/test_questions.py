@@ -26,6 +26,10 @@ OTHERS = {
     "explain, a subscription": "/explain?partition={topic}:0&message=5&subscription={subscription}",
     "explain, a subscription, uncommitted": "/explain?partition={topic}:0&message=5"
     "&subscription={subscription}&isolation=read_uncommitted",
+    "log at an offset": "/topics/{topic}/partitions/0/log?at=3",
+    "log at a moment": "/topics/{topic}/partitions/0/log?at=2020-01-01",
+    "log, a place that is none": "/topics/{topic}/partitions/0/log?at=nowhere",
+    "log, nothing in it": f"/topics/{SIDECAR}/partitions/1/log",
     "topics, narrowed": "/topics?q=order",
     "subscriptions, narrowed": "/subscriptions?q=billing",
     "snapshots, narrowed": "/snapshots?q=orders:0",
@@ -59,7 +63,7 @@ def test_no_page_asks_more_than_twelve(
         for attempt in range(2):  # What a process remembers, it asks once.
             before = len(questions.asked)
             answer = admin.get(address.format(**names), headers=script)
-            assert answer.status_code == 200, (name, answer.content)
+            assert answer.status_code in (200, 302, 400), (name, answer.content)
             asked = questions.asked[before:]
             if len(asked) <= MOST:
                 break
@@ -134,6 +138,6 @@ def _more_of_everything(engine: Engine, orders: Orders) -> None:
         name = SubscriptionName(TOPIC, f"more-{number}")
         engine.subscriptions.create(name, SubscriptionSettings())
         produce(engine, PartitionName(topic, 0), "undecided", txn_id=begin(engine))
-    engine.topics.create(SIDECAR, TopicSettings(buffer=BufferKind.SIDECAR))
+    engine.topics.create(SIDECAR, TopicSettings(partitions=2, buffer=BufferKind.SIDECAR))
     produce(engine, PartitionName(SIDECAR, 0), "undecided", txn_id=begin(engine))
     produce(engine, PartitionName(TOPIC, 1), "undecided", txn_id=orders.open)
