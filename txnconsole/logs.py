@@ -1,8 +1,8 @@
 """Structured logs: one JSON object a line on standard error, with the request's id.
 
-Our own lines are written as soon as they are rendered; by way of the standard library's records
-they would cost twice the time. Its loggers, Django's and the libraries', go through the same
-processors.
+The product's own lines are written as soon as they are rendered; by way of the standard library's
+records they would cost twice the time. Its loggers, Django's and the libraries', go through the
+same processors.
 What is bound with ``structlog.contextvars`` (``request_id``, ``txn_id``, ``task``, ``task_id``)
 appears on each line of that request or task; with traces on, ``trace_id`` and ``span_id`` do too.
 """
@@ -24,8 +24,8 @@ _SHARED: list[structlog.typing.Processor] = [
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.StackInfoRenderer(),
 ]
-#: Of our own lines. One list however often a process configures: loggers keep the list that they
-#: first met.
+#: For the product's own lines. One list, however often a process configures: loggers keep the list
+#: that they first met.
 _PROCESSORS: list[structlog.typing.Processor] = []
 
 

@@ -1,7 +1,8 @@
 """How ``collectstatic`` keeps the console's files: without what is written for their readers alone.
 
-There is no build step, and what people read is what is served: but a fifth of our scripts and style
-sheets are comments and indentation, and all of it together may have 40 kB (design/console.md §7).
+There is no build step: the files that people read are the files that are served. But a fifth of the
+scripts and style sheets is comments and indentation, and all of them together may have 40 kB
+(design/console.md §7).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 #: A comment with lines of its own. Others stay: to tell them from text takes a parser.
 _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/[ \t]*|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
-_OURS = ("css/", "js/")
+_OWN = ("css/", "js/")
 
 
 def lean(text: str) -> str:
@@ -26,15 +27,15 @@ def lean(text: str) -> str:
 
 
 class LeanStaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # untyped
-    """Names files by their content and compresses them, ours made lean before."""
+    """Names files by their content and compresses them; the console's own are made lean first."""
 
     def post_process(
         self, paths: dict[str, Any], dry_run: bool = False, **options: Any
     ) -> Iterator[Any]:
-        """Make the collected copies of our files lean, then as Django and whitenoise do."""
+        """Make the console's collected files lean, then do as Django and whitenoise do."""
         if not dry_run:
             for name in paths:
-                if name.startswith(_OURS):
+                if name.startswith(_OWN):
                     file = Path(self.path(name))
                     file.write_text(lean(file.read_text()))
                     paths[name] = (self, name)

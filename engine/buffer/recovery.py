@@ -118,7 +118,11 @@ def kept_in(row: Row) -> BufferState:
 
 def rebuilt(session: Session, partition_id: int, snapshot: BufferState) -> tuple[BufferState, Row]:
     """What recovery restores: the state at the end of the log, and the row of ``log_end``. This
-    only reads; the caller holds the partition's lock or reads in one snapshot of the database."""
+    only reads; the caller holds the partition's lock or reads in one snapshot of the database.
+
+    Raises:
+        PartitionNotFound: it has been deleted.
+    """
     after = {"partition_id": partition_id, "position": snapshot.position}
     tails = [_tail(row) for row in session.all("headers_after", **after)]
     end = session.one("log_end", **after)

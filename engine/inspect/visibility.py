@@ -100,7 +100,7 @@ class Explainer:
         isolation: Isolation,
         subscription: SubscriptionName | None,
     ) -> Explanation:
-        """See :meth:`engine.inspect.inspector.Inspector.explain`."""
+        """See :meth:`engine.inspect.inspector.Inspector.explain`, which tells the errors."""
         if not 0 <= offset <= MAX_OFFSET:
             raise InvalidRequest(f"offset must be between 0 and {MAX_OFFSET}.", field="offset")
         if subscription is not None and subscription.topic != partition.topic:

@@ -101,7 +101,9 @@ class PartitionLogs(LogReader):
         if joined is not None:
             require_joined(topic, joined)
         sidecar = txn_id is not None and topic.settings.buffer is BufferKind.SIDECAR
-        append: Any = self._append_sidecar if sidecar else self._appender.append
+        append: Callable[[Location, Batch], Row] = (
+            self._append_sidecar if sidecar else self._appender.append
+        )
         answer = append(location, stored)
         if answer.result == "recovering":
             self._recover(location, partition)
@@ -162,7 +164,12 @@ class PartitionLogs(LogReader):
 
     @retry_if_recreated
     def status(self, partition: PartitionName) -> PartitionStatus:
-        """Positions, blocker and snapshot of one partition."""
+        """Positions, blocker and snapshot of one partition.
+
+        Raises:
+            TopicNotFound, PartitionNotFound: there is no such partition.
+            PartitionUnavailable: it cannot be rebuilt now, or its broker cannot be reached.
+        """
         location = self.locate(partition)
         key: Params = {"partition_id": location.partition_id}
         asked = ("status", key), ("low_water_marks", key), ("newest_snapshot", key)

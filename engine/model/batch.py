@@ -87,8 +87,12 @@ def decode(body: bytes) -> list[NewMessage]:
 
 
 def opened(body: bytes) -> tuple[list[NewMessage], int]:
-    """As :func:`decode`, with the number of bytes that the batch has packed. Who opens it learns
-    that for nothing; :func:`size` takes as long as opening a small batch."""
+    """As :func:`decode`, with the number of bytes that the batch has packed. Opening a batch tells
+    that for nothing; :func:`size` takes as long as opening a small one.
+
+    Raises:
+        CorruptBatch: the bytes are not what :func:`encode` wrote.
+    """
     if not body.startswith(_VERSION):
         raise CorruptBatch(f"Unknown batch encoding {body[:1]!r}.")
     try:

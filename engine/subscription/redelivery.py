@@ -1,4 +1,4 @@
-"""PoolCache delivered messages back: nack, and what a consumer has that leaves (semantics §6)."""
+"""Giving delivered messages back: nack, and a consumer that leaves (semantics §6)."""
 
 from __future__ import annotations
 

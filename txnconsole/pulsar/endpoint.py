@@ -21,7 +21,7 @@ from txnconsole.pulsar.names import only_partition, split_topic, txn_id_of
 class PulsarEndpoint(Endpoint):
     """An address of Pulsar's; its errors carry ``reason``, which Pulsar's clients show.
 
-    They are not in our OpenAPI document: their contract is Pulsar's.
+    They are not in the OpenAPI document: their contract is Pulsar's.
     """
 
     schema = None

@@ -1,4 +1,4 @@
-"""PoolCache samples; a worker calls :func:`sample` every few seconds."""
+"""Taking samples; a worker calls :func:`sample` every few seconds."""
 
 from __future__ import annotations
 
