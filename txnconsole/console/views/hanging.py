@@ -64,7 +64,6 @@ def hanging(request: ConsoleRequest) -> HttpResponse:
         "late_count": len(found.value.items) - len(findings) if found.value else 0,
         "late_ms": Patience().late_ms,
         "cursor": cursor,
-        "classes": list(HangingClass),
     }
     return show(request, "console/hanging.html", context, region="console/partials/hanging.html")
 
