@@ -29,8 +29,9 @@ from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
+from engine.log.retry import retry_if_recreated
 from engine.log.time_budget import TimeBudget
-from engine.log.topics import Topics, retry_if_recreated
+from engine.log.topics import Topics
 from engine.model.errors import (
     CoordinatorUnavailable,
     EngineError,

@@ -18,9 +18,9 @@ from engine.log.entries import (
     messages_of,
     visibility_of,
 )
-from engine.log.retry import retry_once_on
+from engine.log.retry import retry_if_recreated, retry_once_on
 from engine.log.statements import FETCH, FetchRow
-from engine.log.topics import Topics, retry_if_recreated
+from engine.log.topics import Topics
 from engine.model.errors import (
     InvalidRequest,
     LogTruncated,

@@ -13,13 +13,9 @@ from engine.log.appending import Answer, Appender, Batch
 from engine.log.brokers import Brokers, Location
 from engine.log.fetching import LogReader
 from engine.log.questions import Question
+from engine.log.retry import require_joined, retry_if_recreated
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
-from engine.log.topics import (
-    MAX_PARTITIONS,
-    Topics,
-    require_joined,
-    retry_if_recreated,
-)
+from engine.log.topics import MAX_PARTITIONS, Topics
 from engine.model import batch
 from engine.model.errors import PartitionNotFound, PartitionUnavailable, SequenceOutOfOrder
 from engine.model.message import MAX_OFFSET, NewMessage

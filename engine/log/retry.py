@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from engine.model.errors import EngineError
+from engine.log.topics import Topics
+from engine.model.errors import EngineError, PartitionNotFound, SubscriptionNotFound
+from engine.model.topic import Topic
+from engine.model.topic_name import PartitionName, SubscriptionName
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
+_N = TypeVar("_N", PartitionName, SubscriptionName)
 
 
 def retry_once_on(
@@ -30,3 +34,49 @@ def retry_once_on(
         return repeated
 
     return decorate
+
+
+class TopicReplaced(PartitionNotFound):
+    """The topic was deleted during the call, and one of the same name was made."""
+
+
+def require_joined(topic: Topic, joined: int) -> None:
+    """Check, before anything is stored in a topic, that it is the one that a transaction has
+    joined.
+
+    Raises:
+        TopicReplaced: it is another of the same name.
+    """
+    if topic.topic_id != joined:
+        raise TopicReplaced(f"{topic.name} was deleted, and made anew.")
+
+
+class _KnowsTopics(Protocol):
+    _topics: Topics
+
+
+_S = TypeVar("_S", bound=_KnowsTopics)
+
+
+def retry_if_recreated(
+    call: Callable[Concatenate[_S, _N, _P], _T],
+) -> Callable[Concatenate[_S, _N, _P], _T]:
+    """Decorate a call about a partition or a subscription: when that is not found because the
+    process remembered a topic that has since been deleted and made anew, or because that happened
+    during the call, the call is made once more, with the new topic."""
+
+    @wraps(call)
+    def repeated(self: _S, name: _N, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        before = self._topics.remembered(name.topic)
+        try:
+            return call(self, name, *args, **kwargs)
+        except TopicReplaced:
+            pass
+        except (PartitionNotFound, SubscriptionNotFound):
+            # The call itself may have been the first to ask which topic has the name.
+            remembered = {before, self._topics.remembered(name.topic)}
+            if remembered <= {None, self._topics.get(name.topic, fresh=True).topic_id}:
+                raise
+        return call(self, name, *args, **kwargs)
+
+    return repeated

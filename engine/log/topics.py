@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial, wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from functools import partial
 
 from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
@@ -15,8 +14,6 @@ from engine.log.topic_deletions import TopicDeletions
 from engine.log.topic_partitions import make_partitions, spread
 from engine.model.errors import (
     InvalidRequest,
-    PartitionNotFound,
-    SubscriptionNotFound,
     TopicConflict,
     TopicNotFound,
 )
@@ -30,7 +27,7 @@ from engine.model.topic import (
     Topic,
     TopicSettings,
 )
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import TopicName
 from engine.postgres.database import Database, Row, Session
 
 MAX_PARTITIONS = 10_000
@@ -47,58 +44,8 @@ _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication"
 #: How long a process uses what it remembers of a topic. When the topic changes meanwhile, that is
 #: noticed: new partitions when one of them is first used, a deletion when the broker does not find
 #: the partition; then the name may already be another topic's
-#: (:func:`retry_if_recreated`).
+#: (:func:`engine.log.retry.retry_if_recreated`).
 _REMEMBERED_SECONDS = 5.0
-
-_T = TypeVar("_T")
-_P = ParamSpec("_P")
-_N = TypeVar("_N", PartitionName, SubscriptionName)
-
-
-class TopicReplaced(PartitionNotFound):
-    """The topic was deleted during the call, and one of the same name was made."""
-
-
-def require_joined(topic: Topic, joined: int) -> None:
-    """Check, before anything is stored in a topic, that it is the one that a transaction has
-    joined.
-
-    Raises:
-        TopicReplaced: it is another of the same name.
-    """
-    if topic.topic_id != joined:
-        raise TopicReplaced(f"{topic.name} was deleted, and made anew.")
-
-
-class _KnowsTopics(Protocol):
-    _topics: Topics
-
-
-_S = TypeVar("_S", bound=_KnowsTopics)
-
-
-def retry_if_recreated(
-    call: Callable[Concatenate[_S, _N, _P], _T],
-) -> Callable[Concatenate[_S, _N, _P], _T]:
-    """Decorate a call about a partition or a subscription: when that is not found because the
-    process remembered a topic that has since been deleted and made anew, or because that happened
-    during the call, the call is made once more, with the new topic."""
-
-    @wraps(call)
-    def repeated(self: _S, name: _N, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        before = self._topics.remembered(name.topic)
-        try:
-            return call(self, name, *args, **kwargs)
-        except TopicReplaced:
-            pass
-        except (PartitionNotFound, SubscriptionNotFound):
-            # The call itself may have been the first to ask which topic has the name.
-            remembered = {before, self._topics.remembered(name.topic)}
-            if remembered <= {None, self._topics.get(name.topic, fresh=True).topic_id}:
-                raise
-        return call(self, name, *args, **kwargs)
-
-    return repeated
 
 
 class Topics:

@@ -27,8 +27,7 @@ from typing import NamedTuple, cast
 import msgspec
 import structlog
 
-from engine.log.retry import retry_once_on
-from engine.log.topics import require_joined
+from engine.log.retry import require_joined, retry_once_on
 from engine.model.cursor import (
     claim_cumulative,
     claim_individual,

@@ -9,7 +9,8 @@ from contextlib import ExitStack, suppress
 
 from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
-from engine.log.topics import Topics, retry_if_recreated
+from engine.log.retry import retry_if_recreated
+from engine.log.topics import Topics
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import Fetched
 from engine.model.subscription import SubscriptionType

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from engine.log.brokers import Brokers
-from engine.log.retry import retry_once_on
-from engine.log.topics import Topics, retry_if_recreated
+from engine.log.retry import retry_if_recreated, retry_once_on
+from engine.log.topics import Topics
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
 from engine.model.topic_name import SubscriptionName

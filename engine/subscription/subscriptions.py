@@ -7,7 +7,8 @@ from contextlib import ExitStack
 
 from engine.log.brokers import Brokers
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
-from engine.log.topics import Topics, retry_if_recreated
+from engine.log.retry import retry_if_recreated
+from engine.log.topics import Topics
 from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
