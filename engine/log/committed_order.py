@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from engine.log.entries import Opening, messages_of
-from engine.model.errors import SegmentUnreadable
 from engine.model.message import MAX_OFFSET, StoredMessage
 from engine.model.read_position import ReadPosition
 from engine.postgres.database import Row
@@ -46,12 +45,7 @@ def in_committed_order(
         if entry.tc_id is not None:
             lower = (start.within or 0) if at == start.offset else 0
         room = max_messages - len(messages)
-        try:
-            contents = opening.contents(entry)
-        except SegmentUnreadable:
-            if not messages:
-                raise
-            contents = None
+        contents = opening.contents(entry, is_first=not messages)
         if contents is None:
             rest: int | None = entry.first_offset
         else:

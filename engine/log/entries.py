@@ -10,6 +10,7 @@ import msgspec
 
 from engine.log.offloaded import OffloadedFiles
 from engine.model import batch
+from engine.model.errors import SegmentUnreadable
 from engine.model.message import (
     MAX_OFFSET,
     EntryKind,
@@ -143,16 +144,25 @@ class Opening:
         self._max_bytes = max_bytes
         self._bytes = 0
 
-    def contents(self, entry: Row) -> list[NewMessage] | None:
-        """The batch of an entry, nothing for a marker; None when the answer ends before it.
+    def contents(self, entry: Row, *, is_first: bool) -> list[NewMessage] | None:
+        """The batch of an entry, nothing for a marker; None when the answer ends before it, because
+        it does not fit or cannot be read back.
+
+        Args:
+            is_first: the answer has nothing to tell of before this entry, so it cannot end there.
 
         Raises:
-            CorruptBatch: it cannot be read back.
-            SegmentUnreadable: it has been offloaded to a file that is missing or damaged.
+            SegmentUnreadable: the first entry is damaged (CorruptBatch), or has been offloaded to a
+                file that is missing or damaged.
         """
         if entry.body is None:
             return []
-        contents, size = contents_of(entry, self._files)
+        try:
+            contents, size = contents_of(entry, self._files)
+        except SegmentUnreadable:
+            if is_first:
+                raise
+            return None
         if self._bytes and self._bytes + size > self._max_bytes:
             return None
         self._bytes += size

@@ -167,12 +167,7 @@ class LogReader:
                 continue
             if committed and not keep_aborted and spans.cover(entry):
                 continue
-            try:
-                contents = opening.contents(entry)
-            except SegmentUnreadable:
-                if entry.first_offset <= from_offset:
-                    raise
-                contents = None
+            contents = opening.contents(entry, is_first=entry.first_offset <= from_offset)
             if contents is None:
                 next_offset = entry.first_offset
                 break
@@ -280,12 +275,7 @@ class LogReader:
         messages: list[StoredMessage] = []
         opening = Opening(self.offloaded, size)
         for entry in entries:
-            try:
-                contents = opening.contents(entry)
-            except SegmentUnreadable:
-                if not messages:
-                    raise
-                break
+            contents = opening.contents(entry, is_first=not messages)
             if contents is None:
                 break
             messages += messages_of(
