@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from engine.log.brokers import Brokers, Location
 from engine.log.committed_order import in_committed_order, readable
 from engine.log.entries import (
     AbortedSpans,
-    Entry,
     Opening,
-    entries_of,
     kind_of,
     marker_of,
     messages_of,
     visibility_of,
 )
 from engine.log.retry import retry_if_recreated, retry_once_on
-from engine.log.statements import FETCH, FetchRow
+from engine.log.statements import FetchRow
 from engine.log.topics import Topics
+from engine.log.windows import Windows, window_at
 from engine.model.errors import (
     InvalidRequest,
     LogTruncated,
     PartitionNotFound,
-    PartitionUnavailable,
     SegmentUnreadable,
 )
 from engine.model.message import MAX_OFFSET, EntryKind, Isolation, StoredMessage
-from engine.model.partition import Fetched, Marker, PartitionState
+from engine.model.partition import Fetched, Marker
 from engine.model.read_position import ReadPosition
 from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Params, Row
+from engine.postgres.database import Row
 from engine.settings import EngineSettings
 
 #: Retention may have dropped a segment, and a sweep its file, since a call has read its headers:
@@ -62,6 +59,7 @@ class LogReader:
         self.offloaded = brokers.offloaded
         self._settings = settings
         self._recover = recover
+        self._windows = Windows(self.buffer_of, recover)
 
     def locate(self, partition: PartitionName, *, fresh: bool = False) -> Location:
         """Find a partition's broker and id. With ``fresh`` the catalog is asked, even if this
@@ -147,10 +145,10 @@ class LogReader:
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
         size = self._bytes(max_bytes)
-        window, head, entries, spans = self._stretch(
+        window, head, entries, spans = self._windows.entries(
             location,
             partition,
-            _window(start.offset, self._size(max_messages)),
+            window_at(start.offset, self._size(max_messages)),
             size,
             committed=committed,
         )
@@ -223,7 +221,7 @@ class LogReader:
         size: int,
         max_bytes: int,
     ) -> Fetched:
-        head, (rows,) = self._answers(
+        head, (rows,) = self._windows.answers(
             location,
             partition,
             (
@@ -262,10 +260,10 @@ class LogReader:
         """Read the log as it is: every entry, markers and aborted messages too, each with its
         visibility to a READ_COMMITTED reader. It stops as :meth:`fetch` does."""
         start, size = ReadPosition(offset=from_offset), self._bytes(max_bytes)
-        window, head, (entries, aborted, open_txns) = self._window_rows(
+        window, head, (entries, aborted, open_txns) = self._windows.rows(
             self.locate(partition),
             partition,
-            _window(start.offset, self._size(max_messages)),
+            window_at(start.offset, self._size(max_messages)),
             size,
             "aborted_overlapping",
             "ongoing_overlapping",
@@ -295,101 +293,6 @@ class LogReader:
             log_start_offset=head.log_start_offset,
         )
 
-    def _stretch(
-        self,
-        location: Location,
-        partition: PartitionName,
-        window: tuple[int, int],
-        max_bytes: int,
-        *,
-        committed: bool,
-    ) -> tuple[tuple[int, int], Row, Sequence[Entry], AbortedSpans]:
-        """Read a window for :meth:`fetch`: the window that was read, the head's row, its entries,
-        and the aborted transactions that a reader of committed messages has to know; all of one
-        snapshot."""
-        if self.buffer_of(partition) is BufferKind.SIDECAR:
-            window, head, (rows, aborted) = self._window_rows(
-                location, partition, window, max_bytes, "aborted_overlapping"
-            )
-            entries = [Entry.of_row(row) for row in rows]
-            return window, head, entries, AbortedSpans.of_rows(aborted)
-
-        def read(window: tuple[int, int]) -> FetchRow | None:
-            wanted = (location.partition_id, *window, max_bytes, committed)
-            return next(map(FetchRow._make, location.database.ask(FETCH, *wanted)), None)
-
-        while True:
-            row = self._served(location, partition, partial(read, window))
-            entries = Entry.of_columns(row)
-            start = _start(location, row, window, entries)
-            if start == window[0]:
-                return window, row, entries, AbortedSpans.of_columns(row)
-            window = _window(start, window[1] - window[0])
-
-    def _window_rows(
-        self,
-        location: Location,
-        partition: PartitionName,
-        window: tuple[int, int],
-        max_bytes: int,
-        *others: str,
-    ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
-        """Read a window with its entries and whatever ``others``, names of statements, find in it:
-        the window that was read, the head's row, then the rows of each statement; all of one
-        snapshot."""
-        entries = entries_of(self.buffer_of(partition))
-        while True:
-            span: dict[str, object] = {
-                "partition_id": location.partition_id,
-                "from_offset": window[0],
-                "upper": window[1],
-            }
-            head, answers = self._answers(
-                location,
-                partition,
-                (entries, span | {"max_bytes": max_bytes}),
-                *((other, span) for other in others),
-            )
-            start = _start(location, head, window, answers[0])
-            if start == window[0]:
-                return window, head, answers
-            window = _window(start, window[1] - window[0])
-
-    def _answers(
-        self, location: Location, partition: PartitionName, *statements: tuple[str, Params]
-    ) -> tuple[Row, list[list[Row]]]:
-        """Ask statements about a partition: the head's row and the rows of each, all of one
-        snapshot."""
-        ask = (("head", {"partition_id": location.partition_id}), *statements)
-        answers: list[list[Row]] = []
-
-        def read() -> Row | None:
-            heads, *answers[:] = location.database.snapshot(*ask)
-            return next(iter(heads), None)
-
-        return self._served(location, partition, read), answers
-
-    def _served(
-        self, location: Location, partition: PartitionName, read: Callable[[], Row | None]
-    ) -> Row:
-        """The head's row as ``read`` answers it. When there is none, the partition is rebuilt
-        first.
-
-        Raises:
-            PartitionUnavailable: the partition is offline, or cannot be rebuilt now.
-        """
-        head = read()
-        if head is None:
-            self._recover(location, partition)
-            head = read()
-        if head is None:
-            raise PartitionUnavailable(f"{partition} is recovering; try again.")
-        if not head.online:
-            raise PartitionUnavailable(
-                f"{partition} is offline.", state=PartitionState.OFFLINE.value
-            )
-        return head
-
     def _size(self, max_messages: int) -> int:
         if max_messages < 1:
             raise InvalidRequest("max_messages must be 1 or more.", field="max_messages")
@@ -399,22 +302,6 @@ class LogReader:
         if max_bytes is not None and max_bytes < 1:
             raise InvalidRequest("max_bytes must be 1 or more.", field="max_bytes")
         return min(max_bytes or MAX_OFFSET, self._settings.max_fetch_bytes)
-
-
-def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequence[Row]) -> int:
-    """Where a read of a window has to begin: at its first offset or, when that is below the log's
-    start or in a gap of a compacted log, at the next entry."""
-    if window[0] < head.log_start_offset:
-        return int(head.log_start_offset)
-    if window[0] > head.stable_position or (entries and entries[0].first_offset < window[1]):
-        return window[0]
-    with location.database.session() as session:
-        row = session.one("first_entry", partition_id=location.partition_id, from_offset=window[0])
-    return window[0] if row is None else max(window[0], int(row.first_offset))
-
-
-def _window(start: int, width: int) -> tuple[int, int]:
-    return start, min(start + width, MAX_OFFSET)
 
 
 def _cursor(head: FetchRow | Row, offset: int, within: int | None = None) -> str:
