@@ -18,23 +18,15 @@ makes the whole call once more, and the coordinator is asked again.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple, cast
+from typing import cast
 
-import msgspec
 import structlog
 
 from engine.log.retry import require_joined, retry_once_on
-from engine.model.cursor import (
-    claim_cumulative,
-    claim_individual,
-    held,
-    over_partitions,
-    unconfirmed,
-)
 from engine.model.dispatch import Dispatch
 from engine.model.errors import (
     EngineError,
@@ -45,17 +37,23 @@ from engine.model.errors import (
     TransactionNotFound,
 )
 from engine.model.message import MessageID
-from engine.model.ranges import NOTHING, Ranges
+from engine.model.ranges import Ranges
 from engine.model.subscription import (
     AckAnswer,
-    AckOp,
-    AckStep,
     AckType,
-    PendingAck,
 )
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Session
+from engine.subscription.ack_decisions import (
+    Ack,
+    Acked,
+    Claim,
+    acknowledging,
+    claiming,
+    refusal,
+    released,
+)
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers
@@ -68,22 +66,6 @@ MAX_MESSAGE_IDS = 10_000
 _KEPT_CALLS = 10_000
 #: How many messages that a cumulative acknowledgement has left alone its answer names.
 _NAMED_LEFT = 1000
-#: The type of a call over several brokers: a cumulative one names one message, hence one broker.
-_OVER_BROKERS = AckType.INDIVIDUAL
-
-
-class _Acked(NamedTuple):
-    """What an acknowledgement makes of a partition's state: the state after it, its steps in the
-    pending-ack log, and those of its offsets that it leaves alone because a transaction holds
-    them."""
-
-    after: State
-    steps: Sequence[AckStep] = ()
-    dropped: Ranges = NOTHING
-
-
-#: Decides an acknowledgement, given a state and the offsets that the call names in it.
-_Ack = Callable[[State, Ranges], _Acked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +76,6 @@ class _Part:
     place: Place
     share: Share
     before: dict[int, Dispatch] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A call in a transaction. ``call_id`` is 0 for a call on one broker, which needs no
-    confirmation. ``confirmed``: earlier calls of the transaction that are known to be confirmed."""
-
-    txn_id: TxnID
-    ack_type: AckType
-    call_id: int
-    confirmed: Collection[int]
 
 
 class Acknowledgements:
@@ -208,7 +179,7 @@ class Acknowledgements:
         """Acknowledge without a transaction, on one broker after the other."""
         dropped: dict[int, Ranges] = {}
         for place, share in zip(places, shares, strict=True):
-            for state, acked in self._on(place, share, _acknowledge(ack_type), holder):
+            for state, acked in self._on(place, share, acknowledging(ack_type), holder):
                 dropped[state.number] = acked.dropped
         if not any(dropped.values()):
             return AckAnswer(acked=tuple(message_ids))
@@ -225,16 +196,16 @@ class Acknowledgements:
         self,
         place: Place,
         share: Share,
-        ack: _Ack,
+        ack: Ack,
         holder: LeaseHolder,
         txn_id: TxnID | None = None,
-    ) -> list[tuple[State, _Acked]]:
+    ) -> list[tuple[State, Acked]]:
         """Do one broker's share of a call in one SQL transaction; answers for each partition the
         state before ``ack``, and what it answered."""
 
         def decide(
             session: Session, states: Sequence[State]
-        ) -> tuple[list[Change], list[tuple[State, _Acked]]]:
+        ) -> tuple[list[Change], list[tuple[State, Acked]]]:
             changes, told = [], []
             for state in states:
                 offsets = share.offsets[state.partition_id]
@@ -247,7 +218,7 @@ class Acknowledgements:
                     # has ended instead.
                     if txn_id is not None:
                         _require_not_ended(session, place, txn_id)
-                    raise _refused(ack, states, share) from None
+                    raise refusal(ack, states, share) from None
                 told.append((entered, acked))
                 if acked.after is not state:
                     changes.append(Change(before=state, after=acked.after, steps=acked.steps))
@@ -293,12 +264,12 @@ class Acknowledgements:
         """Claim on every broker, each in one SQL transaction. With several brokers the claims are
         tentative until the call is confirmed."""
         call_id = secrets.randbits(63) if len(parts) > 1 else 0
-        claim = _Claim(txn_id, ack_type, call_id, self._confirmed.get(txn_id, ()))
+        claim = Claim(txn_id, ack_type, call_id, self._confirmed.get(txn_id, ()))
         asked: list[_Part] = []
         try:
             for part in parts:
                 asked.append(part)
-                told = self._on(part.place, part.share, _claim(claim), holder, txn_id)
+                told = self._on(part.place, part.share, claiming(claim), holder, txn_id)
                 part.before.update((state.partition_id, state.dispatch) for state, _ in told)
         except Exception:
             if call_id:
@@ -319,7 +290,7 @@ class Acknowledgements:
             self._confirmed = {}
         self._confirmed[txn_id] = {*self._confirmed.get(txn_id, ()), call_id}
 
-    def _release_all(self, asked: Sequence[_Part], claim: _Claim) -> None:
+    def _release_all(self, asked: Sequence[_Part], claim: Claim) -> None:
         """Let go at once what a refused call has claimed, or may have claimed. Where that fails,
         the transaction's end gives it back, since the call is not confirmed."""
         for part in asked:
@@ -335,103 +306,13 @@ class Acknowledgements:
                     reason=error.message,
                 )
 
-    def _release(self, part: _Part, claim: _Claim) -> None:
+    def _release(self, part: _Part, claim: Claim) -> None:
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             del session
-            found = (_released(each, claim, part.before.get(each.partition_id)) for each in states)
+            found = (released(each, claim, part.before.get(each.partition_id)) for each in states)
             return [change for change in found if change is not None], None
 
         self._cursors.change(part.place, list(part.share.offsets), decide)
-
-
-def _released(state: State, claim: _Claim, before: Dispatch | None) -> Change | None:
-    """Let go what is claimed by one call and by no other of its transaction, so that it is as it
-    was ``before`` or, without that, given back; None when the call claims nothing here."""
-    calls = {ack.call_id: ack for ack in state.tentative if ack.txn_id == claim.txn_id}
-    own = calls.pop(claim.call_id, None)
-    if own is None:
-        return None
-    freed = own.ranges - Ranges.union(ack.ranges for ack in calls.values())
-    left = tuple(
-        msgspec.structs.replace(ack, ranges=ack.ranges - freed)
-        if (ack.txn_id, ack.ack_type) == (claim.txn_id, claim.ack_type)
-        else ack
-        for ack in state.pending
-    )
-    others = tuple(ack for ack in state.tentative if ack is not own)
-    after = state.changed(pending=left, tentative=others)
-    again = after.cursor.undeleted(freed) - after.held
-    after = after.changed(dispatch=after.dispatch.restored(again, before))
-    step = AckStep(
-        txn_id=claim.txn_id,
-        op=AckOp.ABORT,
-        ack_type=claim.ack_type,
-        ranges=freed,
-        call_id=claim.call_id,
-    )
-    return Change(before=state, after=after, steps=[step])
-
-
-def _acknowledge(ack_type: AckType) -> _Ack:
-    """An acknowledgement without a transaction: it deletes the messages that no transaction
-    holds."""
-
-    def ack(state: State, offsets: Ranges) -> _Acked:
-        wanted = state.cursor.undeleted(_reach(state, offsets, ack_type))
-        held = state.held
-        return _Acked(state.delete(wanted - held), dropped=wanted & held)
-
-    return ack
-
-
-def _claim(claim: _Claim) -> _Ack:
-    """An acknowledgement in a transaction: it holds messages for it."""
-    txn_id = claim.txn_id
-
-    def ack(state: State, offsets: Ranges) -> _Acked:
-        unsure = unconfirmed(state.tentative, txn_id, claim.confirmed)
-        if claim.ack_type is AckType.CUMULATIVE:
-            until = offsets.runs[-1][1] - 1
-            new = claim_cumulative(state.cursor, state.pending, txn_id, until, unsure) - state.dead
-        else:
-            new = claim_individual(
-                state.cursor, state.pending, txn_id, offsets, unsure, dead=state.dead
-            )
-        if not new:
-            return _Acked(state)
-        own = held(ack for ack in state.pending if ack.txn_id == txn_id)
-        claimed = PendingAck(txn_id=txn_id, ack_type=claim.ack_type, ranges=new - own)
-        after = state.hold(new - own).changed(pending=(*state.pending, claimed))
-        return _Acked(after, _claims(state, claim, new, own))
-
-    return ack
-
-
-def _claims(state: State, claim: _Claim, new: Ranges, own: Ranges) -> list[AckStep]:
-    """The steps of a claim in the pending-ack log: messages that are newly held; messages that the
-    transaction held tentatively already, which keep the type under which they are held; and what
-    confirmed calls have claimed, which is tentative no longer."""
-    settled = Ranges.union(
-        ack.ranges
-        for ack in state.tentative
-        if ack.txn_id == claim.txn_id and ack.call_id in claim.confirmed
-    )
-    parts = [(claim.ack_type, new - own, claim.call_id), (_OVER_BROKERS, new & own, claim.call_id)]
-    parts.append((_OVER_BROKERS, settled, 0))
-    return [
-        AckStep(txn_id=claim.txn_id, op=AckOp.ACK, ack_type=kind, ranges=ranges, call_id=call_id)
-        for kind, ranges, call_id in parts
-        if ranges
-    ]
-
-
-def _reach(state: State, offsets: Ranges, ack_type: AckType) -> Ranges:
-    """The offsets that an acknowledgement is about: those named or, for a cumulative one, every
-    undeleted one up to there."""
-    last = offsets.last
-    if ack_type is AckType.INDIVIDUAL or last is None:
-        return offsets
-    return state.cursor.undeleted_until(last)
 
 
 def _before(
@@ -452,17 +333,6 @@ def _before(
         for row in rows
     )
     return sorted(left, key=attrgetter("offset"))
-
-
-def _refused(ack: _Ack, states: Iterable[State], share: Share) -> TransactionConflict:
-    """Why one broker's share of a call is refused, in all of its partitions."""
-    refused: dict[int, TransactionConflict] = {}
-    for state in states:
-        try:
-            ack(state, share.offsets[state.partition_id])
-        except TransactionConflict as conflict:
-            refused[state.number] = conflict
-    return over_partitions(refused)
 
 
 def _name(conflict: TransactionConflict, message_ids: Iterable[MessageID]) -> None:
