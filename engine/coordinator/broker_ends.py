@@ -199,8 +199,8 @@ class BrokerEnds:
         return _Ended(answers, ended.orphans_left)
 
     def _end_subscriptions(self, database: Database, orders: Orders, shares: _Groups) -> _Ended:
-        """Who acknowledges waits for the cursors. A single subscription, which is common, is ended
-        without them being held meanwhile, unless something changes then."""
+        """Acknowledgements wait for the cursors' locks. A single subscription, which is common, is
+        decided on without these locks, and under them only when something has changed meanwhile."""
 
         def work(session: Session, end: _EndAcks = ending.end_acks) -> _Ended:
             answers: list[Answer] = []

@@ -5,8 +5,9 @@ sleep. Then one of those who arrived meanwhile becomes the leader. A caller that
 call is under way leads at once, so a lone caller pays no delay; under load one commit serves many.
 It takes only the callers' own threads, and no timer.
 
-Who has shared a call wakes the next who has: woken all at once they would stand in each other's way
-for Python's lock, which only one of them gets (32 callers of the append: a fifth more calls).
+The callers that have shared a call are woken one by one, each by the one before it. Woken all at
+once they would compete for Python's global lock, which only one of them gets. (Woken one by one, 32
+callers of the append make a fifth more calls.)
 
 Invariants
     Every request is part of exactly one call, which began after the request had arrived.
@@ -43,7 +44,8 @@ class _Caller(Generic[Request, Answer]):
         self.answers: list[Answer] = []
         self.error: BaseException | None = None
         self.leads = False
-        #: Who shares the call and is asleep, the next to be woken last; one list for all of them.
+        #: Those that share the call and are asleep, the next to be woken at the end of the list. It
+        #: is one list for all of them.
         self.behind: list[_Caller[Request, Answer]] = []
         self.asleep = threading.Lock()
         self.asleep.acquire()

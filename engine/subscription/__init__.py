@@ -7,8 +7,8 @@ Invariants
     No message is in two transactions' pending acks, nor both deleted and pending.
     While PENDING_ACK, a message is delivered to nobody.
     The cost of a state depends on its ranges of offsets, not on the number of messages.
-    A record elsewhere than at the subscription's home is a copy of the one that is there now, or of
-    none (records.py).
+    A record on a broker that is not the subscription's home is a copy of the record that the home
+    has now, unless the home has none (records.py).
     A transaction claims messages only of records that were found before its coordinator said OPEN
     (acks.py).
     A state that a process remembers may be decided on, but the decision counts only if the store
@@ -16,8 +16,8 @@ Invariants
 
 Lock order
     The lock of a cursor's row covers everything of one subscription in one partition. Several
-    cursors are locked ascending by topic id, the subscription's name and partition id. Who needs a
-    partition head as well locks that before the cursors.
+    cursors are locked ascending by topic id, the subscription's name and partition id. A call that
+    needs a partition's head as well locks the head before the cursors.
 
 What a crash leaves behind
     Cursors, pending acks and their log are durable. Deliveries in flight and redelivery counts are
