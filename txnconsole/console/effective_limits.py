@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from django.conf import settings
 
-from engine.settings import EngineSettings
+from txnconsole.enginedb.wiring import engine
 from txnconsole.quantities import count, duration, size
 from txnconsole.trends import COARSE_KEPT, FINE_KEPT
 
@@ -27,24 +27,29 @@ class Limit:
 
 def limits() -> list[Limit]:
     """The limits above which requests are refused."""
-    engine = EngineSettings()
-    per_owner = settings.MAX_OPEN_PER_OWNER
+    of_engine = engine().settings
+    per_owner = of_engine.max_open_per_owner
     return [
         Limit(
             "Timeout of a transaction that asks for none",
-            duration(engine.default_timeout_ms),
+            duration(of_engine.default_timeout_ms),
             _BUILT_IN,
             "It is aborted when its time is over.",
         ),
-        Limit("Longest timeout", duration(engine.max_timeout_ms), _BUILT_IN, "400 InvalidRequest"),
+        Limit(
+            "Longest timeout",
+            duration(of_engine.max_timeout_ms),
+            _BUILT_IN,
+            "400 InvalidRequest",
+        ),
         Limit(
             "Open transactions of one owner",
             count(per_owner) if per_owner else "no limit",
             "TXNCONSOLE_MAX_OPEN_PER_OWNER",
             "429 LimitExceeded",
         ),
-        Limit("One message", size(engine.max_message_bytes), _BUILT_IN, "413 PayloadTooLarge"),
-        Limit("One batch", size(engine.max_batch_bytes), _BUILT_IN, "413 PayloadTooLarge"),
+        Limit("One message", size(of_engine.max_message_bytes), _BUILT_IN, "413 PayloadTooLarge"),
+        Limit("One batch", size(of_engine.max_batch_bytes), _BUILT_IN, "413 PayloadTooLarge"),
         Limit(
             "Requests of one token a second",
             count(settings.REQUESTS_PER_SECOND),
@@ -77,7 +82,7 @@ def limits() -> list[Limit]:
         ),
         Limit(
             "Coordinators at least",
-            count(settings.COORDINATORS),
+            count(of_engine.coordinators),
             "TXNCONSOLE_COORDINATORS",
             "The page Coordinators makes more.",
         ),
@@ -92,16 +97,17 @@ def limits() -> list[Limit]:
 
 def retention() -> list[Limit]:
     """For how long each kind of data is kept."""
+    of_engine = engine().settings
     return [
         Limit(
             "Header, participants and log of an ended transaction",
-            duration(settings.ARCHIVE_AFTER_MS),
+            duration(of_engine.archive_after_ms),
             "TXNCONSOLE_ARCHIVE_AFTER_MS",
             "After that its outcome and owner, for ever.",
         ),
         Limit(
             "Sequences of each coordinator that keep them",
-            count(settings.ARCHIVE_KEEP),
+            count(of_engine.archive_keep),
             "TXNCONSOLE_ARCHIVE_KEEP",
             "Older ones are archived sooner.",
         ),
