@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.committed import Api, Expected
 from tests.acceptance.operator import AbortSeen, abort_what_holds_back
+from tests.support.eventually import eventually
 from tests.support.product import Product
 
 FLIGHTS = "public/default/flights"
@@ -78,8 +78,10 @@ def abort_seen(product: Product, api: Api, replayed: Path) -> AbortSeen:
 def settled(api: Api, abort_seen: AbortSeen) -> None:
     """No transaction is left undecided, and the consumer has acknowledged every flight."""
     subscription = f"/topics/{FLIGHTS}/subscriptions/delay-monitor"
-    _await(lambda: not api.get("/transactions", status="OPEN", client="delay-monitor")["items"])
-    _await(
+    assert eventually(
+        lambda: not api.get("/transactions", status="OPEN", client="delay-monitor")["items"]
+    )
+    assert eventually(
         lambda: all(
             api.partition(topic, number)["stable_position"]
             == api.partition(topic, number)["last_offset"]
@@ -87,7 +89,7 @@ def settled(api: Api, abort_seen: AbortSeen) -> None:
             for number in range(api.get(f"/topics/{topic}")["partitions"])
         )
     )
-    _await(
+    assert eventually(
         lambda: all(
             part["backlog"] == 0 and not part["pending_acks"]
             for part in api.get(subscription)["partitions"]
@@ -120,11 +122,3 @@ def _program(product: Product, log: Path, module: str, *arguments: str) -> subpr
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-
-
-def _await(condition: Callable[[], bool], seconds: float = 120.0) -> None:
-    """Ask until it is so."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not so in time"
-        time.sleep(0.2)

@@ -6,12 +6,12 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.eventually import eventually
 from txnconsole.local import child as child_module
 from txnconsole.local.child import Child, Program
 
@@ -33,27 +33,17 @@ def sleeper(log: Path) -> Iterator[Child]:
     )
     child = Child("sleeper", Program([sys.executable, "-c", script], dict(os.environ), log))
     child.start()
-    wait_for("ready", log)
+    assert eventually(lambda: "ready" in log.read_text())
     yield child
     child.stop()
 
 
-def wait_for(text: str, log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while text not in log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def group_ends(group: int) -> bool:
-    """Wait for the last process of a group to go; what is killed takes a moment."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.02)
+def is_gone(group: int) -> bool:
+    """Whether no process of a group is left; what is killed takes a moment."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
     return False
 
 
@@ -70,7 +60,7 @@ def test_a_running_program_has_nothing_to_tell(sleeper: Child) -> None:
 def test_stopping_ends_the_program_and_what_it_started(sleeper: Child) -> None:
     group = pid(sleeper)
     sleeper.stop()
-    assert group_ends(group)
+    assert eventually(lambda: is_gone(group))
     sleeper.stop()
 
 
@@ -81,7 +71,7 @@ def test_what_a_crashed_program_started_goes_with_it(sleeper: Child) -> None:
     line = sleeper.tend()
     assert line is not None
     assert line.startswith("sleeper ended (SIGKILL), starts again in 1 s; see ")
-    assert group_ends(group)
+    assert eventually(lambda: is_gone(group))
 
 
 def test_a_program_that_ignores_the_signal_is_killed(
@@ -94,10 +84,10 @@ def test_a_program_that_ignores_the_signal_is_killed(
     )
     child = Child("deaf", Program([sys.executable, "-c", script], dict(os.environ), log))
     child.start()
-    wait_for("ready", log)
+    assert eventually(lambda: "ready" in log.read_text())
     group = pid(child)
     child.stop()
-    assert group_ends(group)
+    assert eventually(lambda: is_gone(group))
 
 
 def test_restarts_wait_longer_each_time_and_not_for_ever(log: Path) -> None:

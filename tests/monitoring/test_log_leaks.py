@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from pathlib import Path
 
 import httpx
 
 from tests.server import Served
-
-_SECONDS = 60
+from tests.support.eventually import eventually
 
 
 def lines(logs: Path, program: str) -> list[dict[str, object]]:
     said = (logs / f"{program}.log").read_text(errors="replace")
     return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-
-
-def wait_for(logs: Path, program: str, text: str) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while text not in (logs / f"{program}.log").read_text(errors="replace"):
-        assert time.monotonic() < deadline, f"{text} is not in the log of {program}"
-        time.sleep(0.1)
 
 
 def test_no_line_of_a_full_run_holds_a_payload_a_key_or_a_token(
@@ -73,7 +64,8 @@ def test_no_line_of_a_full_run_holds_a_payload_a_key_or_a_token(
             f"/topics/{topic}/subscriptions/s/ack", json={"consumer": "c1", "message_ids": ids}
         ).raise_for_status()
         token = client.headers["Authorization"].removeprefix("Bearer ")
-    wait_for(server.logs, "worker", txn_id)
+    worker_log = server.logs / "worker.log"
+    assert eventually(lambda: txn_id in worker_log.read_text(errors="replace"))
 
     files = [*server.logs.glob("*.log*"), server_directory / "postgres.log"]
     said = {file.name: file.read_text(errors="replace") for file in files if file.exists()}

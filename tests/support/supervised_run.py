@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.eventually import eventually
 from txnconsole.local.process import BASE_DIR
 
 OPEN_SECONDS = 240
@@ -109,12 +110,7 @@ class SupervisedRun:
 
     def answers(self, path: str, status: int, *, seconds: float) -> bool:
         """Wait until a GET is answered with ``status``."""
-        deadline = time.monotonic() + seconds
-        while self.call("GET", path) != status:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
+        return eventually(lambda: self.call("GET", path) == status, seconds=seconds)
 
     def interrupt(self) -> int:
         """Ctrl-C, as a terminal sends it: to the whole process group. Returns the exit code."""
@@ -129,12 +125,7 @@ class SupervisedRun:
 
     def gone(self, *, seconds: float) -> bool:
         """Wait until no process of this run is left."""
-        deadline = time.monotonic() + seconds
-        while self.survivors():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
+        return eventually(lambda: not self.survivors(), seconds=seconds)
 
     def pid_of(self, words: str) -> int:
         """The oldest process of this run whose command line has these words."""
