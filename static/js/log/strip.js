@@ -2,9 +2,8 @@
 
 import { all, h, one, setText } from "../dom.js";
 import { count } from "../format.js";
-import { KIND, OFFSET, TXN } from "./model.js";
-
-const KINDS = { m: "message", c: "commit marker", a: "abort marker" };
+import { paint, rowFrom } from "./cells.js";
+import { TXN } from "./model.js";
 
 export class Strip extends EventTarget {
   #pinned = null;
@@ -32,8 +31,7 @@ export class Strip extends EventTarget {
     const { base, rows, columns } = this.log;
     const focused = this.grid.contains(document.activeElement) ? Number(document.activeElement.dataset.offset) : null;
     this.#pinned = null;
-    this.grid.replaceChildren(...Array.from({ length: rows }, (_, row) => this.#row(base + row * columns)));
-    this.#cells().forEach((cell) => this.#paint(cell));
+    this.grid.replaceChildren(...Array.from({ length: rows }, (_, row) => rowFrom(this.log, base + row * columns)));
     this.#pin();
     this.#placeFlag();
     this.#makeReachable();
@@ -68,7 +66,7 @@ export class Strip extends EventTarget {
   /** Paints every cell again: the isolation level has changed. */
   repaint() {
     this.element.dataset.iso = this.log.isolation;
-    this.#cells().forEach((cell) => this.#paint(cell));
+    this.#cells().forEach((cell) => paint(this.log, cell));
   }
 
   /** Moves the focus to an offset; false when the strip does not show it. */
@@ -78,47 +76,18 @@ export class Strip extends EventTarget {
     return isShown;
   }
 
-  #row(base) {
-    const cells = h("div", { class: "cells", role: "presentation" });
-    for (let column = 0; column < this.log.columns; column += 1) {
-      cells.append(h("span", { class: "cell", role: "gridcell", tabindex: "-1", "data-offset": base + column }));
-    }
-    const heading = h("span", { class: "off num mono", role: "rowheader" }, count(base));
-    return h("div", { class: "cells-row", role: "row", "data-base": base }, heading, cells);
-  }
-
   #addRow() {
     one(".cells-row:not(.pinned)", this.grid).remove();
     const last = all(".cells-row", this.grid).at(-1);
     const base = last ? Number(last.dataset.base) + this.log.columns : this.log.base;
-    const row = this.#row(base);
-    this.grid.append(row);
-    all(".cell", row).forEach((cell) => this.#paint(cell));
-  }
-
-  #paint(cell) {
-    const offset = Number(cell.dataset.offset);
-    const entry = this.log.entries.get(offset);
-    cell.classList.toggle("fence", offset === this.log.summary.stable + 1);
-    cell.classList.toggle("future", !entry && offset > this.log.summary.last);
-    cell.classList.toggle("missing", !entry && offset <= this.log.summary.last);
-    cell.toggleAttribute("aria-hidden", false);
-    if (!entry) {
-      cell.setAttribute("aria-hidden", "true");
-      for (const name of ["st", "k", "v"]) delete cell.dataset[name];
-      return;
-    }
-    cell.removeAttribute("aria-hidden");
-    const look = { st: this.log.stateOf(entry), k: entry[KIND], v: this.log.reading(entry) };
-    for (const [name, value] of Object.entries(look)) if (cell.dataset[name] !== value) cell.dataset[name] = value;
-    cell.setAttribute("aria-label", this.#label(entry));
+    this.grid.append(rowFrom(this.log, base));
   }
 
   #repaint(offset) {
     const cell = this.#cell(offset);
     if (!cell) return;
     const arrived = cell.classList.contains("future");
-    this.#paint(cell);
+    paint(this.log, cell);
     if (arrived && !cell.classList.contains("future")) cell.classList.add("new");
   }
 
@@ -134,9 +103,8 @@ export class Strip extends EventTarget {
       if (wanted === null) return true;
       if (!this.log.entries.has(Math.max(wanted, summary.start))) return false;
       this.#pinned = wanted;
-      const row = this.#row(wanted);
+      const row = rowFrom(this.log, wanted);
       row.classList.add("pinned");
-      all(".cell", row).forEach((cell) => this.#paint(cell));
       const text = h("span", { role: "gridcell" });
       this.grid.prepend(row, h("div", { class: "gap num", role: "row" }, h("span"), text));
     }
@@ -159,11 +127,6 @@ export class Strip extends EventTarget {
     this.#flag.style.left = share > 0.9 ? "auto" : `calc(${share * 100}% - 1px)`;
     this.#flag.style.right = share > 0.9 ? `${100 - share * 100}%` : "auto";
     if (this.#flag.parentElement !== cell.parentElement) cell.parentElement.append(this.#flag);
-  }
-
-  #label(entry) {
-    const txn = entry[TXN] === null ? "no transaction" : `transaction ${entry[TXN]} ${this.log.stateOf(entry).toLowerCase()}`;
-    return `Offset ${entry[OFFSET]}, ${KINDS[entry[KIND]]}, ${txn}, ${READINGS[this.log.reading(entry)]}`;
   }
 
   // Exactly one cell takes part in the tab order, none while there is no entry.
@@ -210,7 +173,7 @@ export class Strip extends EventTarget {
     if (!cell) return;
     const offset = Number(cell.dataset.offset);
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.log.columns, ArrowUp: -this.log.columns }[event.key];
-    const shown = this.#cells().filter((one) => !one.hasAttribute("aria-hidden"));
+    const shown = this.#cells().filter((other) => !other.hasAttribute("aria-hidden"));
     if (step) this.#cell(offset + step)?.matches(":not([aria-hidden])") && this.focus(offset + step);
     else if (event.key === "Home") shown[0]?.focus();
     else if (event.key === "End") shown.at(-1)?.focus();
@@ -247,5 +210,3 @@ export class Strip extends EventTarget {
     return all(".cell", this.grid);
   }
 }
-
-const READINGS = { delivered: "delivered", held: "held back", filtered: "filtered" };
