@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from structlog.testing import capture_logs
 
+from tests.pipeline.jobs.thrown import Thrown
 from txnconsole.pipeline.jobs import demo, metrics, replay, run
 from txnconsole.pipeline.jobs.run import FAILED, Run, outcome, spark_for
 
@@ -24,10 +25,20 @@ class Captured(PySparkException):
         return f"Traceback:\n  File ...\n{_TOLD}"
 
 
+class Uncaptured(Thrown):
+    """One that PySpark has no error of its own for."""
+
+    jvm_runs = True
+
+    def __str__(self) -> str:
+        assert self.jvm_runs
+        return super().__str__()
+
+
+@pytest.mark.parametrize("error", [Captured("x"), Uncaptured(_TOLD)])
 def test_why_spark_failed_is_told_although_its_jvm_has_ended(
-    monkeypatch: pytest.MonkeyPatch,
+    error: Captured | Uncaptured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    error = Captured("x")
     monkeypatch.setattr(run, "build_session", lambda *_, **__: None)
     monkeypatch.setattr(run, "stop_session", lambda _: setattr(error, "jvm_runs", False))
 

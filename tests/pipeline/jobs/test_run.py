@@ -8,12 +8,27 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PythonException
 
+from tests.pipeline.jobs.thrown import Thrown
 from txnconsole.pipeline.jobs.run import brief
 
 pytestmark = pytest.mark.programs
 
 _ROOT = Path(__file__).parents[3]
 _JOB = "import sys; from txnconsole.pipeline.jobs.run import run_job; sys.exit(run_job('x', {}))"
+
+_CRASH = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+_CRASHED = f"""{_CRASH}
+\tat org.apache.spark.Somewhere(Somewhere.scala:1)
+Caused by: java.io.EOFException
+\t... 30 more
+"""
+_NO_SPACE = "OSError: [Errno 28] No space left on device"
+_FULL = f"""org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed
+\tat org.apache.spark.Somewhere(Somewhere.scala:1)
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "store.py", line 59, in writing
+{_NO_SPACE}
+"""
 
 
 def _ended(work: str) -> tuple[int, bytes]:
@@ -43,6 +58,13 @@ def test_of_an_error_out_of_sparks_python_the_line_that_names_the_cause_is_told(
         f'  File "store.py", line 59, in writing\n    yield opened\n{cause}\n'
     )
     assert brief(told) == cause
+
+
+@pytest.mark.parametrize(("text", "cause"), [(_CRASHED, _CRASH), (_FULL, _NO_SPACE)])
+def test_of_what_sparks_jvm_throws_the_line_that_names_the_cause_is_told(
+    text: str, cause: str
+) -> None:
+    assert brief(Thrown(text)) == cause
 
 
 def test_a_supervised_job_ends_with_its_own_status_while_its_supervisor_lives() -> None:

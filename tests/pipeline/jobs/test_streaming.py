@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from structlog.testing import capture_logs
 
+from tests.pipeline.jobs.thrown import Thrown
 from txnconsole.client import PermissionDenied, TopicNotFound, TxnConsoleError
 from txnconsole.pipeline.jobs import streaming
 from txnconsole.pipeline.jobs.streaming import StreamingJob, keep_running
@@ -80,8 +81,12 @@ def test_a_query_that_ends_by_itself_ends_the_command() -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [TopicNotFound("no flights yet"), _query_failure("PartitionUnavailable")],
-    ids=["at the start", "while running"],
+    [
+        TopicNotFound("no flights yet"),
+        Thrown("org.apache.spark.SparkException: Python worker failed to connect back.\n\tat x"),
+        _query_failure("PartitionUnavailable"),
+    ],
+    ids=["at the start", "of Spark's at the start", "while running"],
 )
 def test_a_failure_that_may_pass_is_told_in_one_line_and_tried_again(
     failure: Exception | Query,

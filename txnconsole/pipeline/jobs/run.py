@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, NoReturn
 
 import psycopg
 import structlog
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -148,7 +148,7 @@ def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
     spark = build_session(job, master=master, short_job=short_job)
     try:
         yield spark
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise SparkFailed(brief(error)) from error
     finally:
         stop_session(spark)
@@ -170,7 +170,8 @@ def whole_number(option: str, *, most: int = 2**63 - 1) -> Callable[[str], int]:
 def brief(error: Exception) -> str:
     """The line of an error that names the cause; the rest of a Spark error is stack traces."""
     text = f"{type(error).__name__}: {error}"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # What the JVM has thrown and PySpark does not know follows on a line of its own, after a colon.
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if _CAUSE.match(line)]
     return (causes[-1] if causes else lines[0])[:_ERROR_LENGTH]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -83,7 +83,7 @@ def keep_running(job: StreamingJob, spark: SparkSession, stop: threading.Event) 
         try:
             _run_once(job, spark, stop)
             return 0
-        except (PySparkException, TxnConsoleError) as error:
+        except (PySparkException, Py4JJavaError, TxnConsoleError) as error:
             reason = brief(error)
             if any(code in f"{type(error).__name__}: {error}" for code in _FINAL):
                 _log.error("query_refused", job=job.name, error=reason)
