@@ -20,7 +20,7 @@ from txnconsole.pipeline.broker.snapshot import Snapshot
 from txnconsole.pipeline.jobs import environment
 from txnconsole.pipeline.jobs.run import DONE, Run, run_job, spark_for, whole_number
 from txnconsole.pipeline.metrics.figures import minute_figures
-from txnconsole.pipeline.metrics.store import newest_hour, replace_figures
+from txnconsole.pipeline.metrics.store import alone, newest_hour, replace_figures
 
 JOB = "metrics"
 _HOUR = timedelta(hours=1)
@@ -45,16 +45,18 @@ def compute(
     Returns:
         How many rows of figures they have.
     """
-    until = databases.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
-    since = first_hour(until, hours, newest_hour(databases.urls[COORDINATOR]))
-    with Snapshot.take(databases) as snapshot:
-        run.stage("compute", 0, _PARTS)
-        relations = {
-            name: raw(spark, snapshot, name, topics=topics, since=since) for name in _RELATIONS
-        }
-        rows = minute_figures(spark, relations, since, until).collect()
-    run.stage("store", 1, _PARTS)
-    written = replace_figures(databases.urls[COORDINATOR], rows, since, until)
+    run.stage("wait", 0, _PARTS)
+    with alone(databases.urls[COORDINATOR]) as session:
+        until = databases.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
+        since = first_hour(until, hours, newest_hour(session))
+        with Snapshot.take(databases) as snapshot:
+            run.stage("compute", 0, _PARTS)
+            relations = {
+                name: raw(spark, snapshot, name, topics=topics, since=since) for name in _RELATIONS
+            }
+            rows = minute_figures(spark, relations, since, until).collect()
+        run.stage("store", 1, _PARTS)
+        written = replace_figures(session, rows, since, until)
     run.stage("stored", _PARTS, _PARTS)
     run.figures(rows_out=written, since=since.isoformat(), until=until.isoformat())
     return written
