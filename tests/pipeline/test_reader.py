@@ -221,6 +221,23 @@ def test_a_log_that_was_cut_below_what_was_read_is_not_gone_on_with() -> None:
     assert _stream(access).latestOffset({"0": 10}, ReadAllAvailable())["0"] == 30  # Of before.
 
 
+@pytest.mark.parametrize(
+    ("clock", "happened"),
+    [("broker", "Cut below what the query has read"), ("coordinator", "or made anew")],
+)
+def test_of_a_log_that_was_made_by_another_clock_it_is_not_said_that_it_was_cut(
+    clock: str, happened: str
+) -> None:
+    """A stream that goes from the brokers to HTTP cannot tell one from the other."""
+    access = Standing({_P0: Position(0, 10, _at(1_000), ledger=7)})
+    stream = _stream(access)
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    access.made_by, access.at = clock, {_P0: Position(0, 30, _at(1_000), ledger=8)}
+    access.ledgers = {8: 0}
+    with pytest.raises(PositionLost, match=f"{happened}: public/default/flights:0 at 0"):
+        _stream(access).latestOffset(end, ReadAllAvailable())
+
+
 def test_a_log_that_is_cut_while_a_run_that_is_to_end_goes_on_is_not_gone_on_with() -> None:
     access = Standing({_P0: Position(0, 10, ledger=7)})
     stream = _stream(access)

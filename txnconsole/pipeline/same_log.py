@@ -85,7 +85,8 @@ def require_same(
             f"The query has read from {known} brokers, and {access.brokers} are given now: name all"
             " of BROKER_DATABASE_URLS."
         )
-    made = said.get(_AT, {}) if said.get(_BY) == access.made_by else {}
+    same_clock = said.get(_BY) == access.made_by
+    made = said.get(_AT, {}) if same_clock else {}
     if anew := [
         str(place)
         for place, position in sorted(positions.items())
@@ -103,9 +104,9 @@ def require_same(
         )
     if cut := _cut(access, topic, noted, positions):
         told = ", ".join(f"{place} at {offset}" for place, offset in cut[:5])
+        happened = "Cut below what the query has read" + ("" if same_clock else ", or made anew")
         raise PositionLost(
-            f"Cut below what the query has read: {told}. Other messages stand there now. {instead},"
-            " from where it was cut."
+            f"{happened}: {told}. Other messages stand there now. {instead}, from where it was cut."
         )
 
 
