@@ -54,6 +54,12 @@ def test_an_audit_whose_copy_cannot_be_kept_is_not_begun(tmp_path: Path) -> None
     assert _told(lambda run: audit._work(options, run)) == (WRONG_OPTIONS, told)
 
 
+def test_an_audit_of_a_copy_that_is_not_there_is_not_begun(tmp_path: Path) -> None:
+    options = audit._parse(["--of-copy", str(tmp_path)])
+    told = f"--of-copy: {tmp_path} has no whole copy of the logs: take it again (--copy)."
+    assert _told(lambda run: audit._work(options, run)) == (WRONG_OPTIONS, told)
+
+
 @pytest.mark.parametrize("job", _JOBS)
 def test_databases_that_are_not_set_or_no_connection_strings_are_told(
     monkeypatch: pytest.MonkeyPatch, job: str

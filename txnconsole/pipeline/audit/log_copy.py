@@ -110,10 +110,7 @@ class LogCopy:
         Raises:
             FileNotFoundError: there is no copy, or it was broken off.
         """
-        if not (directory / WHOLE).is_file():
-            raise FileNotFoundError(
-                f"{directory} has no whole copy of the logs: take it again (--copy)."
-            )
+        require_whole(directory)
         read = {
             name: spark.read.schema(schema).parquet(str(directory / name))
             for name, schema in TABLES.items()
@@ -123,3 +120,15 @@ class LogCopy:
     @property
     def tables(self) -> dict[str, DataFrame]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def require_whole(directory: Path) -> None:
+    """Refuse a directory that a copy cannot be read from.
+
+    Raises:
+        FileNotFoundError: there is no copy, or it was broken off.
+    """
+    if not (directory / WHOLE).is_file():
+        raise FileNotFoundError(
+            f"{directory} has no whole copy of the logs: take it again (--copy)."
+        )

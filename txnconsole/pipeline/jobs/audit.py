@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from txnconsole.pipeline.audit.log_copy import LogCopy
+from txnconsole.pipeline.audit.log_copy import LogCopy, require_whole
 from txnconsole.pipeline.audit.report import Report, audit
 from txnconsole.pipeline.audit.source import take_copy
 from txnconsole.pipeline.broker.databases import Databases
@@ -63,6 +63,8 @@ def _work(options: argparse.Namespace, run: Run) -> int:
         _require_writable(options.report)
     if options.copy is not None:
         _require_directory(options.copy)
+    if options.of_copy is not None:
+        _require_copy(options.of_copy)
     databases = None if options.of_copy else environment.databases()
     # A machine for long work takes twice the time to start.
     short = options.topics != "*"
@@ -106,6 +108,18 @@ def _require_directory(copy: Path) -> None:
             pass
     except OSError as error:
         raise WrongOptions(f"--copy: {copy} cannot be written: {error.strerror}.") from error
+
+
+def _require_copy(copy: Path) -> None:
+    """Refuse before Spark starts what cannot be audited.
+
+    Raises:
+        WrongOptions: there is no copy there, or it was broken off.
+    """
+    try:
+        require_whole(copy)
+    except FileNotFoundError as error:
+        raise WrongOptions(f"--of-copy: {error}") from error
 
 
 def _directory(kept: Path | None) -> contextlib.AbstractContextManager[Path]:
