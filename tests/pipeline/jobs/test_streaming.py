@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import signal
 import threading
 from typing import cast
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -11,8 +13,9 @@ from structlog.testing import capture_logs
 
 from tests.pipeline.jobs.thrown import Thrown
 from txnconsole.client import PermissionDenied, TopicNotFound, TxnConsoleError
+from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.jobs import streaming
-from txnconsole.pipeline.jobs.streaming import StreamingJob, keep_running
+from txnconsole.pipeline.jobs.streaming import StreamingJob, keep_running, run_command
 
 _SPARK = cast("SparkSession", None)
 _FAILED = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to a failure:
@@ -112,6 +115,43 @@ def test_the_line_names_the_cause_and_not_sparks_last_words() -> None:
 )
 def test_a_refusal_for_good_ends_the_command(failure: Exception | Query) -> None:
     assert Script(failure).run() == 1
+
+
+@pytest.mark.parametrize(
+    "error", [JavaNotFound("Spark needs Java"), Thrown("org.apache.spark.X: no master")]
+)
+def test_a_spark_that_does_not_start_is_told_in_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with capture_logs() as lines:
+        assert _unstarted(error, monkeypatch) == 1
+    assert [line["event"] for line in lines] == ["spark_lost"]
+    assert "\n" not in lines[0]["error"]
+
+
+def test_a_signal_that_ends_the_jvm_while_it_starts_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming, "_stop_on_signals", threading.Event.set)
+    with capture_logs() as lines:
+        assert _unstarted(Py4JNetworkError("the JVM has gone"), monkeypatch) == 0
+    assert not lines
+
+
+def _unstarted(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The command, when starting Spark raises an error."""
+
+    def fail(*_: object, **__: object) -> SparkSession:
+        raise error
+
+    monkeypatch.setattr(streaming, "build_session", fail)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    script = Script()
+    try:
+        return run_command(StreamingJob("scripted", script.start, script.tidy))
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def test_a_signal_ends_the_wait_for_the_next_try(monkeypatch: pytest.MonkeyPatch) -> None:

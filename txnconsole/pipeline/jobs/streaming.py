@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from txnconsole.client import TxnConsoleError
+from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.jobs.run import brief
 from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
 
@@ -62,17 +63,18 @@ def run_command(job: StreamingJob) -> int:
     stop = threading.Event()
     _stop_on_signals(stop)
     master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
-    spark = build_session(job.name, master=master)
-    _stop_on_signals(stop)  # Spark has put a handler of its own in place.
     try:
-        return keep_running(job, spark, stop)
-    except (Py4JError, OSError) as error:
+        spark = build_session(job.name, master=master)
+        _stop_on_signals(stop)  # Spark has put a handler of its own in place.
+        try:
+            return keep_running(job, spark, stop)
+        finally:
+            stop_session(spark)
+    except (PySparkException, Py4JError, OSError, JavaNotFound) as error:
         if stop.is_set():
             return 0  # A signal to the whole process group ends the JVM at the same time.
         _log.error("spark_lost", job=job.name, error=brief(error))
         return 1
-    finally:
-        stop_session(spark)
 
 
 def keep_running(job: StreamingJob, spark: SparkSession, stop: threading.Event) -> int:
