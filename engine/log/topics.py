@@ -120,6 +120,17 @@ class Topics:
                 raise _no_topic(name)
             yield session, _topic(row)
 
+    def check_held(self, session: Session, topic: Topic) -> None:
+        """Check that a topic is still held by a transaction in the catalog, as by one of
+        :meth:`held`.
+
+        Raises:
+            CoordinatorUnavailable: its connection has been lost, and the lock with it.
+        """
+        name = topic.name
+        with self._catalog.translated():
+            session.one("get_topic", tenant=name.tenant, namespace=name.namespace, topic=name.topic)
+
     def translated(self) -> AbstractContextManager[None]:
         """Raise the catalog's errors as the catalog's, in a block of :meth:`held` that has brokers'
         transactions open: they would take them for their own."""
@@ -298,19 +309,10 @@ class Topics:
             held = session.one("hold_topic", topic_id=topic.topic_id)
             if held is not None:
                 topic = _topic(held)
-                make_partitions(self._brokers, topic, partial(self._check_held, session, topic))
+                make_partitions(self._brokers, topic, partial(self.check_held, session, topic))
         if held is None:
             return self._ensure(name, settings)
         return self._remember(topic), created
-
-    def _check_held(self, session: Session, topic: Topic) -> None:
-        """Check that a topic is still held by a transaction in the catalog.
-
-        Raises:
-            CoordinatorUnavailable: its connection has been lost.
-        """
-        with self._catalog.translated():
-            session.run("hold_topic", topic_id=topic.topic_id)
 
     def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
         wanted, has = settings.partitions, topic.settings.partitions

@@ -11,6 +11,7 @@ broker. All of this happens under the lock of the topic's row in the catalog
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from engine.log.brokers import Brokers, Location
@@ -72,14 +73,58 @@ class Records:
         self._known[key] = row
         return row
 
-    def copy(self, database: Database, topic: Topic, name: SubscriptionName) -> Row | None:
+    def copy(
+        self, catalog: Session, database: Database, topic: Topic, name: SubscriptionName
+    ) -> Row | None:
         """Make on one broker what it lacks of the subscription that is at home; answers its record,
-        None when there is no such subscription. The caller has locked the topic in the catalog."""
+        None when there is no such subscription. ``catalog`` holds the topic there.
+
+        Raises:
+            CoordinatorUnavailable: it holds it no more.
+        """
         with self.home(topic).session() as session:
             at_home = session.one("subscriptions_to_copy", topic_id=topic.topic_id, name=name.name)
         if at_home is None:
             return None
-        return _make(database, topic, name, at_home._asdict())[0]
+        check = partial(self._topics.check_held, catalog, topic)
+        return _make(database, topic, name, at_home._asdict(), check)[0]
+
+    def make_at_home(
+        self,
+        catalog: Session,
+        topic: Topic,
+        name: SubscriptionName,
+        settings: SubscriptionSettings,
+        fenced: Sequence[TxnID],
+    ) -> tuple[Row, bool]:
+        """Make a subscription; answers its record at home, and whether it was new. ``catalog``
+        holds the topic there.
+
+        Args:
+            fenced: transactions whose part in an earlier subscription of this name was aborted with
+                it. The new one refuses their acknowledgements, because their end would not come
+                here.
+
+        Raises:
+            CoordinatorUnavailable: it holds it no more.
+        """
+        target = settings.dead_letter_topic
+        record = {
+            "topic_id": topic.topic_id,
+            "topic": str(name.topic),
+            "name": name.name,
+            "type": settings.type,
+            "initial_position": settings.initial_position,
+            "ack_timeout_ms": settings.ack_timeout_ms,
+            "consumer_lease_ms": settings.consumer_lease_ms,
+            "max_redeliveries": settings.max_redeliveries,
+            "dead_letter_topic": None if target is None else str(target),
+            "partitions_at_creation": topic.settings.partitions,
+            "fenced_tcs": [txn_id.tc_id for txn_id in fenced],
+            "fenced_sequences": [txn_id.sequence for txn_id in fenced],
+        }
+        check = partial(self._topics.check_held, catalog, topic)
+        return _make(self.home(topic), topic, name, record, check)
 
     def forget(self, topic: Topic, name: SubscriptionName) -> None:
         """Forget the records of a subscription, so that the next call reads them."""
@@ -90,54 +135,32 @@ class Records:
         try:
             # No deletion, and no creation, comes between reading the one record and making the
             # other.
-            with self._topics.held(name.topic, alone=False) as (_, there):
+            with self._topics.held(name.topic, alone=False) as (catalog, there):
                 if there.topic_id != topic.topic_id:  # deleted, and made anew
                     return None
-                return self.copy(database, topic, name)
+                return self.copy(catalog, database, topic, name)
         except CoordinatorUnavailable as error:
             raise PartitionUnavailable(
                 f"{database.name} does not have {name} yet: {error.message}"
             ) from error
 
 
-def make_at_home(
-    home: Database,
+def _make(
+    database: Database,
     topic: Topic,
     name: SubscriptionName,
-    settings: SubscriptionSettings,
-    fenced: Sequence[TxnID],
-) -> tuple[Row, bool]:
-    """Make a subscription; answers its record at home, and whether it was new.
-
-    Args:
-        fenced: transactions whose part in an earlier subscription of this name was aborted with it.
-            The new one refuses their acknowledgements, because their end would not come here.
-    """
-    target = settings.dead_letter_topic
-    record = {
-        "topic_id": topic.topic_id,
-        "topic": str(name.topic),
-        "name": name.name,
-        "type": settings.type,
-        "initial_position": settings.initial_position,
-        "ack_timeout_ms": settings.ack_timeout_ms,
-        "consumer_lease_ms": settings.consumer_lease_ms,
-        "max_redeliveries": settings.max_redeliveries,
-        "dead_letter_topic": None if target is None else str(target),
-        "partitions_at_creation": topic.settings.partitions,
-        "fenced_tcs": [txn_id.tc_id for txn_id in fenced],
-        "fenced_sequences": [txn_id.sequence for txn_id in fenced],
-    }
-    return _make(home, topic, name, record)
-
-
-def _make(
-    database: Database, topic: Topic, name: SubscriptionName, record: dict[str, Any]
+    record: dict[str, Any],
+    check: Callable[[], object],
 ) -> tuple[Row, bool]:
     """Make a subscription's record, if it is not there, and cursors on one broker; answers whether
     it was new there."""
 
     def work(session: Session) -> tuple[Row, bool]:
+        # The connection to the catalog may have been lost, and the topic's lock with it. No
+        # deletion has passed before the check, and one that comes after it waits, and sees what
+        # has been made.
+        session.run("hold_topic_id", topic_id=topic.topic_id)
+        check()
         if not session.all("hold_topic_records", topic_id=topic.topic_id):
             raise PartitionUnavailable(f"{topic.name} is being made or deleted; try again.")
         made = session.one("create_subscription", **record)

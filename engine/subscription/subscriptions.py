@@ -27,7 +27,7 @@ from engine.model.topic import MAX_RETENTION_MS, AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
 from engine.subscription.describing import describe_on
-from engine.subscription.records import Records, Recover, get, held, make_at_home, settings_of
+from engine.subscription.records import Records, Recover, get, held, settings_of
 
 #: As in a topic's settings, a century is the longest time that PostgreSQL can count with.
 _BOUNDS = {
@@ -75,14 +75,16 @@ class Subscriptions:
         """
         self._check(name, settings)
         created = False
-        with self._topics.held(name.topic, alone=False) as (_, topic):
+        with self._topics.held(name.topic, alone=False) as (catalog, topic):
             row = get(self._records.home(topic), topic, name)
             if row is not None:
-                self._complete(topic, name, row, settings, held_to)
+                _require_alike(name, row, settings, held_to)
+                self._complete(catalog, topic, name)
         if row is None:
             with self._topics.held(name.topic, alone=True) as (catalog, topic):
                 row, created = self._make(catalog, topic, name, settings)
-                self._complete(topic, name, row, settings, held_to)
+                _require_alike(name, row, settings, held_to)
+                self._complete(catalog, topic, name)
         return Subscription(name=name, settings=settings_of(row)), created
 
     @retry_if_recreated
@@ -328,23 +330,12 @@ class Subscriptions:
             # Asked last: an answer means that the topic is still locked.
             with self._topics.translated():
                 fenced = abandoned(catalog, topic, name.name)
-        return make_at_home(home, topic, name, settings, fenced)
+        return self._records.make_at_home(catalog, topic, name, settings, fenced)
 
-    def _complete(
-        self,
-        topic: Topic,
-        name: SubscriptionName,
-        row: Row,
-        settings: SubscriptionSettings,
-        held_to: Collection[str],
-    ) -> None:
-        """Check that a subscription is as it was asked for, and make what other brokers lack of
-        it."""
-        if differing := differences(settings_of(row), settings, held_to):
-            message, data = conflict(name, differing)
-            raise SubscriptionConflict(message, differences=data)
+    def _complete(self, catalog: Session, topic: Topic, name: SubscriptionName) -> None:
+        """Make what other brokers lack of a subscription that is at home."""
         for database in self._brokers.of_topic(topic)[1:]:
-            self._records.copy(database, topic, name)
+            self._records.copy(catalog, database, topic, name)
 
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
         check_bounds(settings, _BOUNDS)
@@ -369,6 +360,15 @@ class Subscriptions:
             )
 
 
+def _require_alike(
+    name: SubscriptionName, row: Row, settings: SubscriptionSettings, held_to: Collection[str]
+) -> None:
+    """Check that a subscription is as it was asked for."""
+    if differing := differences(settings_of(row), settings, held_to):
+        message, data = conflict(name, differing)
+        raise SubscriptionConflict(message, differences=data)
+
+
 def _delete_on(
     database: Database,
     topic: Topic,
@@ -385,6 +385,7 @@ def _delete_on(
     """
     with ExitStack() as deletion:
         session = deletion.enter_context(database.transaction())
+        session.run("hold_topic_id", topic_id=topic.topic_id)  # for who makes it here
         found = held(session, topic, name)
         if found is not None:
             key = {"subscription_id": found.subscription_id}

@@ -57,8 +57,8 @@ SELECT topic_id, number, partition_id FROM broker.partition
 WHERE topic_id = ANY (%(topic_ids)s::bigint[])
 
 -- hold_topic_id --
--- One at a time makes partitions of a topic on this broker, or deletes it: what is being made can be
--- locked in no other way.
+-- One at a time makes partitions or subscriptions of a topic on this broker, or deletes them: what is
+-- being made can be locked in no other way.
 SELECT pg_advisory_xact_lock(%(topic_id)s)
 
 -- lock_topic_records --

@@ -26,6 +26,7 @@ from engine.model.errors import (
     CoordinatorUnavailable,
     InvalidTxnStatus,
     MessageNotFound,
+    PartitionUnavailable,
     SubscriptionNotFound,
     TopicInUse,
     TopicNotFound,
@@ -40,7 +41,7 @@ from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database, Row, Session
-from engine.subscription import ending, state
+from engine.subscription import ending, records, state
 from engine.subscription.memory import Memory
 from tests.engine.support import (
     P0,
@@ -1071,6 +1072,81 @@ def test_of_two_that_make_a_subscription_at_once_the_second_finds_it(
     begun = beside(monkeypatch, "abandoned_txns", engine._database, create)
     assert create()[1] is True
     assert begun[0].result() == (engine.subscriptions.get(SUBSCRIPTION), False)
+
+
+def lose_catalog(engine: Engine) -> None:
+    """End the connections that hold something in the catalog."""
+    coordinator_sql(
+        engine,
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND state = 'idle in transaction'",
+    )
+
+
+def test_whose_catalog_is_lost_copies_no_subscription_that_was_made_anew_since(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has read the old one's record, and another broker has none yet."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    sql(engine.log.locate(P1).database, "DELETE FROM broker.subscription")
+    other = another(engine)
+    make = records._make
+
+    def crash(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    def passed(*args: Any) -> object:
+        monkeypatch.undo()
+        lose_catalog(engine)
+        other.subscriptions.delete(SUBSCRIPTION)
+        with monkeypatch.context() as patch:
+            patch.setattr(other.subscriptions, "_complete", crash)
+            with pytest.raises(RuntimeError):
+                subscribe(other, type="EXCLUSIVE")
+        return make(*args)
+
+    monkeypatch.setattr(records, "_make", passed)
+    try:
+        with pytest.raises(PartitionUnavailable, match="coordinator"):
+            engine.subscriptions.describe_in(SUBSCRIPTION, P1)
+        subscribe(other, type="EXCLUSIVE")
+    finally:
+        other.close()
+    for database in engine._brokers:
+        assert sql(database, "SELECT type FROM broker.subscription") == [("EXCLUSIVE",)]
+
+
+@pytest.mark.parametrize("partition", [P0, P1])
+def test_a_deletion_that_passes_whose_catalog_is_lost_leaves_no_subscription(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, partition: PartitionName
+) -> None:
+    """It makes one at home or elsewhere, which is not committed there yet."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    database = engine.log.locate(partition).database
+    sql(database, "DELETE FROM broker.subscription")
+    other = another(engine)
+    make = records.ensure_cursors
+    deletions: list[Background] = []
+
+    def lost(*args: Any) -> None:
+        make(*args)
+        monkeypatch.undo()
+        lose_catalog(engine)
+        delete = partial(other.subscriptions.delete, SUBSCRIPTION)
+        deletions.append(Background(database, delete))
+        deletions[0].waits()
+
+    monkeypatch.setattr(records, "ensure_cursors", lost)
+    try:
+        with suppress(CoordinatorUnavailable, PartitionUnavailable):
+            subscribe(engine)
+        deletions[0].result()
+    finally:
+        other.close()
+    for each in engine._brokers:
+        assert sql(each, "SELECT FROM broker.subscription") == []
 
 
 def test_a_topic_that_is_deleted_waits_for_who_makes_a_subscription_of_it(
