@@ -10,6 +10,7 @@ import msgspec
 
 from engine.log.entries import Entry, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
+from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges, Run
 from engine.postgres.database import Session
@@ -122,7 +123,11 @@ class Reading:
         return wanted
 
     def pick(self, window: Window, wanted: Ranges) -> int:
-        """Pick from one window; answers the offset from which to read on."""
+        """Pick from one window; answers the offset from which to read on.
+
+        Raises:
+            SegmentUnreadable: of the first message that there is to pick.
+        """
         runs, at = wanted.runs, 0
         first = bisect_left(window.entries, runs[0][0], key=_last_offset)
         for entry in window.entries[first:]:
@@ -136,7 +141,13 @@ class Reading:
             ):
                 self.skipped.append((lower, upper))
                 continue
-            stop = self.take(entry, runs, at)
+            try:
+                stop = self.take(entry, runs, at)
+            except SegmentUnreadable:
+                if not self.pieces:
+                    raise
+                # What comes before it is given; who asks again, and gets nothing else, is refused.
+                self.room, stop = 0, max(lower, runs[at][0])
             if stop is not None:
                 return stop
         return window.end

@@ -567,6 +567,28 @@ def test_a_file_that_is_missing_withholds_nothing_of_partitions_that_are_visited
         received(engine)
 
 
+@pytest.mark.parametrize("kind", ["SHARED", "EXCLUSIVE", "KEY_SHARED"])
+def test_a_file_that_is_missing_withholds_nothing_that_comes_before_it(
+    engine: Engine, kind: str
+) -> None:
+    make_topic(engine)
+    subscribe(engine, type=kind)
+    for text in ("a", "b", "c", "d"):
+        engine.produce(P0, batch(text))
+    broker_sql(
+        engine,
+        "UPDATE broker.entry SET body = '\\x02'::bytea || decode(repeat('00', 20), 'hex')"
+        " || substr(body, 2) WHERE partition_id = %s AND last_offset = 2",
+        engine.log.locate(P0).partition_id,
+    )
+    found = engine.receive(SUBSCRIPTION, "c1")
+    assert texts(found) == ["a", "b"]
+    with pytest.raises(SegmentUnreadable):
+        engine.receive(SUBSCRIPTION, "c1")
+    engine.nack(SUBSCRIPTION, "c1", [message.message_id for message in found])
+    assert received(engine) == ["a", "b"]
+
+
 @pytest.mark.parametrize("left", [0, 12])
 def test_a_batch_that_cannot_be_read_back_withholds_nothing_of_other_partitions(
     engine: Engine, left: int
