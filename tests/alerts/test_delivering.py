@@ -247,6 +247,38 @@ def test_messages_of_a_channel_that_is_off_wait(receiver: Receiver) -> None:
     assert deliver() == 1
 
 
+def test_receivers_that_fail_keep_nobody_else_waiting(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "_FIRST_PAUSE_SECONDS", 900.0)
+    received = receiver.received
+    bad = Receiver(statuses=[500], received=received)
+    worse = Receiver(statuses=[500], received=received)
+    names: dict[str, str] = {}
+
+    def turns() -> list[str]:
+        hosts = [headers["Host"] for headers, _, _ in received]
+        received.clear()
+        return [names[host] for host in hosts]
+
+    with bad.running(), worse.running():
+        for name, one in (("worse", worse), ("bad", bad), ("good", receiver)):
+            names[f"localhost:{one.port}"] = name
+        failing = [webhook(name=name, url=url.url) for name, url in (("w", worse), ("b", bad))]
+        for channel in (*failing, *failing):
+            queued(channel)
+        assert deliver() == 0
+        received.clear()
+        pass_time(901)
+        queued(webhook(name="g", url=receiver.url))  # Due after all of theirs.
+        assert deliver() == 1
+        assert turns() == ["good", "worse", "bad", "worse", "bad"]
+        pass_time(901)
+        bad.statuses = [204]
+        assert deliver() == 2
+        assert turns() == ["worse", "bad", "bad", "worse"]
+
+
 def test_a_mail_goes_to_all_recipients_with_an_id_that_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

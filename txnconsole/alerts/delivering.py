@@ -1,7 +1,8 @@
 """Sending messages until they arrive or are given up (invariants: the package).
 
 All workers together send one message at a time, so a receiver that is slow to answer keeps one
-worker from its other work, never all of them.
+worker from its other work, never all of them. So that it does not keep other receivers waiting
+either, channels whose last message has arrived come first, then the others in turn.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from django.db.models.functions import Now
 
 from txnconsole.alerts import mail, webhook
 from txnconsole.alerts.errors import DeliveryFailed
-from txnconsole.alerts.models import Evaluation, Message
+from txnconsole.alerts.models import Channel, Evaluation, Message
 from txnconsole.alerts.states import ChannelKind, MessageState
 
 #: Attempts until a message is given up; with their pauses, half an hour to an hour.
@@ -68,6 +69,7 @@ def attempt(message: Message, *, once: bool = False) -> bool:
         _log.exception("alert message not sent", message=message.pk, channel=message.channel_id)
         _failed(message, type(error).__name__, once=once)
         return False
+    Channel.objects.filter(pk=message.channel_id).exclude(failed_at=None).update(failed_at=None)
     _store_outcome(
         message, state=MessageState.SENT, ended_at=Now(), last_error="", leased_until=None
     )
@@ -101,7 +103,7 @@ def _claim(which: Q | None = None) -> Message | None:
             .select_related("channel")
             .filter(due, state=MessageState.QUEUED)
             .filter(Q(leased_until=None) | Q(leased_until__lte=Now()))
-            .order_by("next_attempt_at", "id")
+            .order_by(F("channel__failed_at").asc(nulls_first=True), "next_attempt_at", "id")
             .first()
         )
         if message is None:
@@ -125,6 +127,7 @@ def _failed(message: Message, cause: str, *, once: bool) -> None:
     dead = once or message.attempts >= MAX_ATTEMPTS
     # Not for secrets: the jitter only spreads the attempts.
     pause = pause_seconds(message.attempts, random.random())  # noqa: S311
+    Channel.objects.filter(pk=message.channel_id).update(failed_at=Now())
     _store_outcome(
         message,
         state=MessageState.DEAD if dead else MessageState.QUEUED,

@@ -123,7 +123,8 @@ class Silence(models.Model):
 
 
 class Channel(models.Model):
-    """Where messages go. ``url`` and ``secret`` are never shown again."""
+    """Where messages go. ``url`` and ``secret`` are never shown again. ``failed_at`` is when the
+    last attempt to send a message failed; None when it arrived."""
 
     name = models.CharField(max_length=120, unique=True)
     kind = models.CharField(max_length=16, choices=ChannelKind)
@@ -135,6 +136,7 @@ class Channel(models.Model):
     created_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())
     changed_by = models.TextField(default="")
+    failed_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering: ClassVar = ["name"]
