@@ -314,6 +314,31 @@ def test_what_cannot_be_measured_changes_nothing(engine: Engine) -> None:
     assert set(Alert.objects.values_list("state", flat=True)) == {AlertState.RESOLVED}
 
 
+@pytest.mark.parametrize("kind", [Kind.HELD_BACK, Kind.BLOCKER_TIMEOUT, Kind.SNAPSHOT_AGE])
+def test_a_broker_that_is_away_keeps_no_alert_about_others_partitions(
+    engine: Engine, kind: Kind
+) -> None:
+    rule_of(kind, threshold=0)
+    other = PartitionName(TopicName("public", "default", "delays"), 0)
+    txns = {at: hold_back(engine, at.topic) for at in (PARTITION, other)}
+    here, away = (engine.log.locate(at).database for at in txns)
+    assert here.name != away.name
+    for database in (here, away):
+        sql(database, "UPDATE broker.partition_live SET changes = 3")
+    look(engine, 2)
+    for txn_id in txns.values():
+        finish(engine, txn_id)
+    for database in (here, away):
+        sql(database, "UPDATE broker.partition_live SET changes = 0")
+    with unreachable(engine, away.name):
+        look(engine, 2)
+        states = dict(Alert.objects.filter(kind=kind).values_list("object", "state"))
+        assert states == {
+            f"partition:{PARTITION}": AlertState.RESOLVED,
+            f"partition:{other}": AlertState.FIRING,
+        }
+
+
 def test_a_silence_tells_nobody_until_it_is_over(engine: Engine) -> None:
     rule = rule_of(Kind.HELD_BACK, threshold=0)
     webhook()

@@ -93,7 +93,7 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
         stored: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
         for name, alert in alerts.items():
             sample = samples.get(name)
-            above = False if measured.complete else None
+            above = False if measured.complete and name not in measured.unknown else None
             if sample is not None:
                 above = sample.value > rule.threshold
                 alert.value, alert.detail = sample.value, sample.detail

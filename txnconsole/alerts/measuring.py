@@ -15,7 +15,8 @@ import structlog
 
 from engine import Engine
 from engine.inspect.blockers import HeldBack
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
+from engine.model.topic_name import SIDECAR_SUFFIX, PartitionName
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
@@ -31,7 +32,7 @@ _MAX_PARTITIONS = 500
 _ENDS_SECONDS = 300
 #: With fewer ends there is no abort ratio: it would say nothing.
 MIN_ENDS = 20
-_TRANSACTION = "transaction:"
+_PARTITION, _TRANSACTION = "partition:", "transaction:"
 _log = structlog.get_logger(__name__)
 
 
@@ -50,11 +51,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Samples by object. When they are ``complete``, an object without a sample is fine; otherwise
-    nothing is known of it."""
+    """Samples by object. When they are ``complete``, an object without a sample is fine, unless it
+    is one of the ``unknown``; otherwise nothing is known of it."""
 
     samples: Mapping[str, Sample] = field(default_factory=dict)
     complete: bool = True
+    unknown: Collection[str] = ()
 
 
 class Measurements:
@@ -118,8 +120,8 @@ class Measurements:
                 offsets = "offset" if hidden == 1 else "offsets"
                 detail = f"{hidden:,} {offsets} behind {status.blocker.txn_id}"
                 topic = str(status.partition.topic)
-                samples[f"partition:{status.partition}"] = Sample(waited, detail, topic)
-        return Measured(samples, complete=self._all_held)
+                samples[f"{_PARTITION}{status.partition}"] = Sample(waited, detail, topic)
+        return self._of_partitions(Kind.HELD_BACK, samples, self._held.unavailable, whole=self._all)
 
     def _blocker_timeout(self) -> Measured:
         blockers = {
@@ -134,12 +136,37 @@ class Measurements:
             used = None if one is None else _used_percent(one)
             if one is not None and used is not None:
                 detail = f"{txn_id}, {_about(one)}"
-                samples[f"partition:{partition}"] = Sample(used, detail, str(partition.topic))
-        return Measured(samples, complete=self._all_held)
+                samples[f"{_PARTITION}{partition}"] = Sample(used, detail, str(partition.topic))
+        return self._of_partitions(
+            Kind.BLOCKER_TIMEOUT, samples, self._held.unavailable, whole=self._all
+        )
 
     @property
-    def _all_held(self) -> bool:
-        return not self._held.unavailable and len(self._held.partitions) < _MAX_PARTITIONS
+    def _all(self) -> bool:
+        """Whether all were looked at that brokers which answered hold back."""
+        return len(self._held.partitions) < _MAX_PARTITIONS
+
+    def _of_partitions(
+        self,
+        kind: Kind,
+        samples: Mapping[str, Sample],
+        unavailable: Collection[str],
+        *,
+        whole: bool,
+    ) -> Measured:
+        """Samples of partitions. ``whole``: no bound left any out. Nothing is known of those on
+        brokers that did not answer."""
+        missing = set(self._known.get(kind, ())) - samples.keys() if unavailable else ()
+        unknown = {name for name in missing if self._broker_of(name) in unavailable}
+        return Measured(samples, complete=whole, unknown=unknown)
+
+    def _broker_of(self, name: str) -> str | None:
+        """The broker of a partition that has an alert; None when the partition has been deleted."""
+        partition = name.removeprefix(_PARTITION).removesuffix(SIDECAR_SUFFIX)
+        try:
+            return self._engine.log.locate(PartitionName.parse(partition)).database.name
+        except (TopicNotFound, PartitionNotFound):
+            return None
 
     def _abort_ratio(self) -> Measured:
         ends = self._engine.inspect.recent_ends(_ENDS_SECONDS)
@@ -177,15 +204,14 @@ class Measurements:
 
     def _snapshots(self) -> Measured:
         found = self._engine.inspect.late_snapshots(MAX_OBJECTS)
-        return Measured(
-            {
-                f"partition:{one.partition}": Sample(
-                    one.age_ms, f"{one.changes:,} changes since", str(one.partition.topic)
-                )
-                for one in found.late
-            },
-            complete=not found.unavailable and len(found.late) < MAX_OBJECTS,
-        )
+        samples = {
+            f"{_PARTITION}{one.partition}": Sample(
+                one.age_ms, f"{one.changes:,} changes since", str(one.partition.topic)
+            )
+            for one in found.late
+        }
+        whole = len(found.late) < MAX_OBJECTS
+        return self._of_partitions(Kind.SNAPSHOT_AGE, samples, found.unavailable, whole=whole)
 
     def _recovering(self) -> Measured:
         found = self._engine.inspect.recovering()
