@@ -159,6 +159,24 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     expect(page.locator("#main")).to_contain_text("by admin")
 
 
+def test_a_double_click_silences_once(watched: Watched, server: Served) -> None:
+    page = watched.page
+    pattern = "partition:nobody/has/this:0"
+    page.goto("/alerts")
+    page.locator(".page-head").get_by_role("link", name="Silence…").click()
+    page.get_by_label("Objects").fill(pattern)
+    page.get_by_label("Reason").fill("clicked twice in a hurry")
+    with page.expect_response(re.compile("/alerts/silence$")):
+        page.get_by_role("button", name="Silence", exact=True).dblclick()
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    page.goto("/alerts/silences")
+    expect(page.get_by_role("row").filter(has_text=pattern)).to_have_count(1)
+    with server.client("admin") as client:
+        found = client.get("/alerts/silences").raise_for_status().json()["items"]
+        [made] = [one for one in found if one["objects_matching"] == pattern]
+        client.delete(f"/alerts/silences/{made['id']}").raise_for_status()
+
+
 def test_a_webhook_is_made_and_tested_and_its_failure_shown(watched: Watched) -> None:
     page = watched.page
     with Receiver().running() as receiver:
