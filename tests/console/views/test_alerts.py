@@ -79,6 +79,19 @@ def test_what_fires_is_shown_with_its_object_value_and_course(
     assert "Nobody yet" in region
 
 
+def test_what_fires_at_the_next_look_already_waits_for_no_span(
+    engine: Engine, viewer: Client
+) -> None:
+    rule_of(Kind.HELD_BACK, threshold=0)
+    hold_back(engine)
+    look(engine, 1)
+    [pending] = re.findall('<tr id="pending-.*?</tr>', body(viewer.get("/alerts")))
+    assert " of " not in pending
+    Rule.objects.update(for_ms=60_000)
+    [pending] = re.findall('<tr id="pending-.*?</tr>', body(viewer.get("/alerts")))
+    assert " of 1 min" in pending
+
+
 def test_every_pages_title_begins_with_how_many_alerts_fire_and_with_nothing_else(
     engine: Engine, viewer: Client
 ) -> None:
