@@ -40,7 +40,7 @@ $(STAMP): requirements.lock
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/uv --version 2>/dev/null | grep -q '^uv $(UV_VERSION)' || \
 		$(PY) -m pip install -qq --disable-pip-version-check uv==$(UV_VERSION)
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip sync --quiet --require-hashes requirements.lock
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(VENV)/bin/uv pip sync --quiet --require-hashes requirements.lock
 	@echo "$(CURDIR)" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/txnconsole.pth"
 	@printf '#!/bin/sh\nexec "%s/$(PY)" -m txnconsole.client.txnctl "$$@"\n' \
 		"$(CURDIR)" > $(VENV)/bin/txnctl && chmod +x $(VENV)/bin/txnctl
@@ -51,9 +51,9 @@ lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew
 		--universal --group dev pyproject.toml -o requirements.lock
 
 audit-dependencies: setup ## Compare what is installed with the lock, and the lock with known vulnerabilities (osv.dev)
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip sync --dry-run --require-hashes requirements.lock 2>&1 | \
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(VENV)/bin/uv pip sync --dry-run --require-hashes requirements.lock 2>&1 | \
 		grep -q 'no changes' || { echo "Something else is installed than is locked: run make setup."; exit 1; }
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/uv pip check --quiet
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(VENV)/bin/uv pip check --quiet
 	@$(VENV)/bin/uv tool run --quiet --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit --progress-spinner off \
 		--vulnerability-service osv --disable-pip --require-hashes -r requirements.lock || { \
 		echo "Above: what is vulnerable, or that osv.dev could not be asked (docs/operations.md)."; exit 1; }
