@@ -9,7 +9,15 @@ import msgspec
 import pytest
 
 from tests.server import Served
-from txnconsole.client import Client, Message, NewMessage, TransportOptions
+from txnconsole.client import (
+    Client,
+    Message,
+    NewMessage,
+    PermissionDenied,
+    TopicNotFound,
+    TransportOptions,
+    TxnConsoleError,
+)
 
 ENDED = 60.0
 
@@ -100,6 +108,25 @@ def test_an_exception_gives_the_batch_back(
     again = admin.consumer(source, "s").receive(wait=60)
     assert [message.payload for message in again] == [b"0", b"1"]
     assert list(admin.reader(target, 0)) == []
+
+
+@pytest.mark.parametrize("refusal", [TopicNotFound, PermissionDenied])
+def test_what_the_server_refuses_gives_the_batch_back_and_is_not_tried_again(
+    server: Served, admin: Client, refusal: type[TxnConsoleError]
+) -> None:
+    source, target = prepared(server, admin, 2)
+
+    def make(message: Message) -> list[NewMessage]:
+        if refusal is TopicNotFound:
+            with server.client("admin") as http:
+                http.delete(f"/topics/{target}")
+        return [NewMessage(payload=message.payload)]
+
+    role = "consumer" if refusal is PermissionDenied else "admin"
+    with Client(server.url, server.token(role)) as client, pytest.raises(refusal):
+        client.process(source, "s", to=target, transform=make, wait=60, stop=_after(2))
+    again = admin.consumer(source, "s").receive(wait=60)
+    assert [message.payload for message in again] == [b"0", b"1"]
 
 
 def test_an_exception_passes_also_when_its_batch_cannot_be_given_back(

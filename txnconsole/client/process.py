@@ -73,9 +73,10 @@ class Processor:
     """Receives a batch, sends what ``transform`` makes of it, acknowledges it, and commits both.
 
     A batch whose transaction is aborted, by a conflict, its deadline or an operator, is given back
-    and tried again. When ``transform`` raises, its batch is given back and the exception is raised.
-    When the commit gets no answer, that exception is raised too; whether it was carried out or not,
-    nothing is lost or done twice, because the messages and the acknowledgements share its outcome.
+    and tried again. When ``transform`` raises, or what it made is refused or cannot be sent, the
+    batch is given back and the exception is raised. When the commit gets no answer, that exception
+    is raised too; whether it was carried out or not, nothing is lost or done twice, because the
+    messages and the acknowledgements share its outcome.
 
     ``until_empty`` ends it when nothing comes, and nothing is in flight to it in an answer that was
     lost: that is given back, and received again.
@@ -158,6 +159,9 @@ class Processor:
                             txn=txn,
                         )
                         sent += 1
+                # A refusal is raised here as what it is. The commit would tell it as an abort, and
+                # the batch be tried again without end.
+                await self._producer.flush(txn)
                 await self._consumer.ack(*messages, txn=txn)
         except (TransactionConflict, TransactionAborted, InvalidTxnStatus) as error:
             _log.warning("A batch of %d messages was given back: %s", len(messages), error)
