@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -54,6 +57,34 @@ def test_a_server_that_is_away_is_unavailable(txnctl: Txnctl) -> None:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         ran = txnctl("--url", url, "--patience", "0.1", "topics", "list")
     assert (ran.code, "Unreachable" in ran.err) == (7, True)
+
+
+class OfOneBroker(BaseHTTPRequestHandler):
+    """A server that has found nothing to hang, and of whose two brokers one is away."""
+
+    def do_GET(self) -> None:
+        found = {"items": [], "next_cursor": None, "unavailable": {"broker-2": "It is away."}}
+        body = json.dumps(found).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"), [("table", "Nothing was found to hang elsewhere.\n"), ("json", "[]\n")]
+)
+def test_find_hanging_gives_no_all_clear_for_what_it_could_not_look_at(
+    txnctl: Txnctl, output: str, shown: str
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), OfOneBroker) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        ran = txnctl("--url", url, "-o", output, "transactions", "find-hanging")
+        server.shutdown()
+    assert (ran.code, ran.out) == (7, shown)
+    assert ran.err.count("broker-2 is missing: It is away.") == 1
 
 
 def test_a_bad_token_is_not_allowed(txnctl: Txnctl) -> None:

@@ -49,6 +49,11 @@ def _shown(width: int, columns: tuple[Column, ...], rows: Sequence[object] = _RO
     return printed.getvalue().splitlines()
 
 
+def test_a_duration_reads_as_on_a_page() -> None:
+    lines = _shown(200, LIST, [_ENDED | {"age_ms": 540_961}])
+    assert any(" 9 min 00 s " in line for line in lines)
+
+
 def test_a_table_that_is_too_wide_for_a_narrow_terminal_is_a_block_for_each_row() -> None:
     lines = _shown(40, LIST)
     assert max(map(len, lines)) <= 40

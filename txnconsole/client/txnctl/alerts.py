@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
+from txnconsole.client.txnctl.render import Column, exact, moment, plain
 from txnconsole.client.txnctl.session import Json, Output, Why, milliseconds, session_of
+from txnconsole.quantities import duration
 
 app = typer.Typer(help="See alerts, acknowledge and silence them.", no_args_is_help=True)
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.jobs import ITEMS, follow
-from txnconsole.client.txnctl.render import counted
 from txnconsole.client.txnctl.session import Json, Output, Session, Why, milliseconds, session_of
 from txnconsole.client.txnctl.transactions import LIST, OpenedAfter, OpenedBefore
+from txnconsole.quantities import counted
 
 _PATH = "/transactions/bulk-abort"
 _SHOWN = 10

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from txnconsole.client.txnctl.render import Column, duration, exact, plain
+from txnconsole.client.txnctl.render import Column, exact, plain
 from txnconsole.client.txnctl.session import Why, session_of
+from txnconsole.quantities import duration
 
 app = typer.Typer(help="See the coordinators, and add some.", no_args_is_help=True)
 

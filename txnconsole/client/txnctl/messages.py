@@ -22,8 +22,9 @@ from txnconsole.client.consumer import Consumer
 from txnconsole.client.errors import LogTruncated, TxnConsoleError
 from txnconsole.client.reader import Isolation, Reader
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument
-from txnconsole.client.txnctl.render import counted, visible
+from txnconsole.client.txnctl.render import visible
 from txnconsole.client.txnctl.session import Json, Output, Session, session_of
+from txnconsole.quantities import counted
 
 _LONG_POLL = 5.0
 _BATCH = 500

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.names import PartitionArgument, partition_path
-from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
+from txnconsole.client.txnctl.render import Column, exact, moment, plain
 from txnconsole.client.txnctl.session import Output, Why, session_of
+from txnconsole.quantities import duration
 
 app = typer.Typer(help="See where partitions stand and who holds them up.", no_args_is_help=True)
 

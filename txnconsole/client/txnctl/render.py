@@ -24,7 +24,6 @@ _STYLES = {
 _LEAST = 13
 #: What stands between two columns; the table's edges take one less.
 _BETWEEN = 3
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 Show = Callable[[Any], str]
 Fields = Sequence[tuple[str, str, Show]]
@@ -48,23 +47,6 @@ def plain(value: Any) -> str:
 def exact(value: Any) -> str:
     """An id or an offset: no separators, to be copied."""
     return "–" if value is None else str(value)
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 message``, ``2 messages``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def duration(value: Any) -> str:
-    """Milliseconds as two units."""
-    if value is None:
-        return "–"
-    left, parts = int(value), []
-    for size, unit in _UNITS:
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 ms"
 
 
 def moment(value: Any) -> str:

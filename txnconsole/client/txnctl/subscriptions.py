@@ -8,8 +8,9 @@ import typer
 
 from txnconsole.client.calls import topic_path
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument, subscription_path
-from txnconsole.client.txnctl.render import Column, duration, exact, plain
+from txnconsole.client.txnctl.render import Column, exact, plain
 from txnconsole.client.txnctl.session import Output, Why, milliseconds, session_of
+from txnconsole.quantities import duration
 
 app = typer.Typer(help="See what is acknowledged, held and left.", no_args_is_help=True)
 

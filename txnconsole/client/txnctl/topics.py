@@ -8,8 +8,9 @@ import typer
 
 from txnconsole.client.calls import topic_path
 from txnconsole.client.txnctl.names import TopicArgument
-from txnconsole.client.txnctl.render import Column, duration, exact, plain
+from txnconsole.client.txnctl.render import Column, exact, plain
 from txnconsole.client.txnctl.session import Output, milliseconds, session_of
+from txnconsole.quantities import duration
 
 app = typer.Typer(help="See, create and delete topics.", no_args_is_help=True)
 

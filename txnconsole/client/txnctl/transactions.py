@@ -6,9 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from txnconsole.client.txnctl.render import Column, duration, exact, moment, plain
+from txnconsole.client.txnctl.render import Column, exact, moment, plain
 from txnconsole.client.txnctl.session import Output, Why, milliseconds, session_of
 from txnconsole.client.wire import segments
+from txnconsole.quantities import duration
+
+_UNAVAILABLE = 7
 
 app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=True)
 
@@ -155,26 +158,27 @@ def find_hanging(
     ] = None,
     limit: Limit = 50,
 ) -> None:
-    """Find what hangs, and what mends it: coordinators, buffers and pending acks cross-checked."""
+    """Find what hangs, and what mends it: coordinators, buffers and pending acks cross-checked.
+
+    Exit code 7 when not everything could be looked at.
+    """
     session = session_of(context)
     late_ms = milliseconds("--late", late)
     answer = session.get("/hanging-transactions", limit=min(limit, 500), late_ms=late_ms)
     found, cursor = list(answer["items"]), answer["next_cursor"]
-    unavailable = dict(answer["unavailable"])
+    all_looked_at = not answer["unavailable"]
     while cursor is not None and len(found) < limit:
         answer = session.get("/hanging-transactions", cursor=cursor, late_ms=late_ms)
         found, cursor = found + answer["items"], answer["next_cursor"]
-        unavailable |= answer["unavailable"]
+        all_looked_at = all_looked_at and not answer["unavailable"]
     if session.output is Output.TABLE and not found:
-        session.say("Nothing hangs.")
+        session.say("Nothing hangs." if all_looked_at else "Nothing was found to hang elsewhere.")
     else:
         rows = found[:limit]
         written = (each | {"_where": _where(each)} for each in rows)
         session.show_rows(rows if session.output is Output.JSON else written, _HANGING)
-    for name, problem in unavailable.items():
-        session.err.print(
-            f"{name} could not be looked at: {problem}", style="red", markup=False, soft_wrap=True
-        )
+    if not all_looked_at:
+        raise typer.Exit(_UNAVAILABLE)
 
 
 @app.command()
