@@ -124,6 +124,22 @@ def test_a_certificate_that_is_not_trusted_is_told_at_once_and_can_be_trusted(
             ask(url, asynchronous=asynchronous)
 
 
+@pytest.mark.parametrize("content", [None, "no certificate"])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_file_that_gives_no_certificate_is_named(
+    kind: type[Client] | type[AsyncClient],
+    content: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    named = tmp_path / "authorities.pem"
+    if content is not None:
+        named.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(named))
+    with pytest.raises(ValueError, match=r"SSL_CERT_FILE is '.*authorities\.pem'"):
+        kind("https://example.com", "token")
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_handshake_that_breaks_off_is_tried_again(asynchronous: bool) -> None:
     with serving(lambda connection: None) as url, pytest.raises(TriedAgain):

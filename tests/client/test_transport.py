@@ -50,6 +50,20 @@ def test_a_lost_answer_to_a_commit_is_asked_for_again() -> None:
     assert len(network.requests) == 3
 
 
+def test_an_answer_that_cannot_be_unpacked_is_asked_for_again() -> None:
+    class Garbled(FaultyLog):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            answer = super().handle_request(request)
+            if len(self.requests) == 1:
+                raise httpx.DecodingError("incorrect header check", request=request)
+            return answer
+
+    network = Garbled()
+    server, _ = client(network)
+    assert server.transactions.commit("0:7").status == "COMMITTED"
+    assert len(network.requests) == 2
+
+
 @pytest.mark.parametrize("path", ["", "/", "/api/v1", "/api/v1/"])
 def test_the_address_may_be_given_with_the_base_path_of_the_contract(path: str) -> None:
     asked: list[str] = []
@@ -106,6 +120,9 @@ def test_the_token_goes_to_the_api_only() -> None:
         ("ftp://example.com", "txc_x"),
         ("http://", "txc_x"),
         ("http://example.com:port", "txc_x"),
+        ("http://somebody:secret@example.com", "txc_x"),
+        ("http://example.com/?page=1", "txc_x"),
+        ("http://example.com/#top", "txc_x"),
         ("http://example.com", ""),
         ("http://example.com", "two\nlines"),
         ("http://example.com", "t\u00f6ken"),
@@ -115,8 +132,9 @@ def test_the_token_goes_to_the_api_only() -> None:
 def test_an_address_or_a_token_that_can_be_none_is_refused_at_once(
     kind: type[Client] | type[AsyncClient], url: str, token: str
 ) -> None:
-    with pytest.raises(ValueError, match=r"URL|token"):
+    with pytest.raises(ValueError, match=r"URL|token") as caught:
         kind(url, token)
+    assert "secret" not in str(caught.value)
 
 
 def test_importing_the_client_imports_no_server() -> None:

@@ -62,13 +62,20 @@ def test_a_code_of_a_later_server_is_kept() -> None:
     assert TransactionConflict.code == "TransactionConflict"
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"", b"[]"])
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"", b"[]", b'{"message": "no route"}', b'{"code": 404, "errors": ["x"]}']
+)
 def test_an_error_page_of_a_proxy_is_an_error_too(body: bytes) -> None:
     with pytest.raises(UnexpectedAnswer) as caught:
         OUTCOME.read(502, {"content-type": "text/html", "retry-after": "3"}, body)
     assert caught.value.status == 502
     assert caught.value.retry_after == 3
     assert "GET /transactions/3:42/outcome" in str(caught.value)
+
+
+def test_where_a_proxy_leads_to_is_told_and_not_gone_to() -> None:
+    with pytest.raises(UnexpectedAnswer, match=r"HTTP 301, which leads to 'https://other/x', and"):
+        OUTCOME.read(301, {"location": "https://other/x"}, b"")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class AsyncioRuntime:
 
     async def _undo(self, call: Call[Any], sending: asyncio.Task[httpx.Response]) -> None:
         """Undo what a call has done, once its answer has come."""
-        with suppress(httpx.TransportError, TxnConsoleError):  # Its deadline ends what is left.
+        with suppress(httpx.RequestError, TxnConsoleError):  # Its deadline ends what is left.
             response = await sending
             answer = call.read(response.status_code, response.headers, response.content)
             if call.undo is not None:

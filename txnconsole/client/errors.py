@@ -42,7 +42,7 @@ class TxnConsoleError(Exception):
         cls, problem: Mapping[str, Any], *, status: int, retry_after: float | None
     ) -> TxnConsoleError:
         """Build the error that a problem document (RFC 9457) names by its ``code``."""
-        code = str(problem.get("code", UnexpectedAnswer.code))
+        code: str = problem["code"]
         message = problem.get("detail") or problem.get("title") or code
         data = {key: value for key, value in problem.items() if key not in _STANDARD_MEMBERS}
         kind = cls._by_code.get(code, TxnConsoleError)

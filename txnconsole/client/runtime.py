@@ -7,7 +7,9 @@ operation therefore awaits nothing but its runtime and other operations.
 
 from __future__ import annotations
 
+import os
 import re
+import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_address
@@ -68,7 +70,7 @@ class Runtime(Protocol):
         """Send a request once and read its answer.
 
         Raises:
-            httpx.TransportError: there was none.
+            httpx.RequestError: there was none, or none that can be unpacked.
         """
         ...
 
@@ -85,13 +87,20 @@ def connection_settings(url: str, token: str) -> dict[str, Any]:
     """The arguments of httpx's client, in both runtimes.
 
     Raises:
-        ValueError: the URL cannot be a server's, or the token not be sent. Found only by a call, it
-            would look like a transient failure and be retried until the deadline.
+        ValueError: the URL cannot be a server's, the token not be sent, or no certificates be read.
+            Found only by a call, it would look like a transient failure and be retried until the
+            deadline.
     """
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise ValueError(f"{url[:200]!r} is no URL: {error}") from error
+    if parsed.userinfo or parsed.query or parsed.fragment:
+        # httpx would send a user's name instead of the token. There may be a password in it.
+        raise ValueError(
+            "The server's URL has more than an address and a path; write http://host:port, and the"
+            " token apart."
+        )
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ValueError(f"{url[:200]!r} is no server's URL; write http://host:port.")
     if not _TOKEN.fullmatch(token):
@@ -105,8 +114,17 @@ def connection_settings(url: str, token: str) -> dict[str, Any]:
         "trust_env": not _is_loopback(parsed.host),
     }
     if parsed.scheme == "https":  # SSL_CERT_FILE holds for loopback, too.
-        settings["verify"] = httpx.create_ssl_context()
+        settings["verify"] = _authorities()
     return settings
+
+
+def _authorities() -> ssl.SSLContext:
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # Its text names no file.
+        named = os.environ.get("SSL_CERT_FILE")
+        told = f"SSL_CERT_FILE is {named!r}, and no certificate can be read there: {error}."
+        raise ValueError(told) from error
 
 
 def request_settings(call: Call[Any]) -> dict[str, Any]:

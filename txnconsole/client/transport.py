@@ -150,12 +150,12 @@ class Transport:
             )
         try:
             response = await self.runtime.exchange(call)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:  # Also where an answer cannot be unpacked.
             raise _no_answer(call, error) from error
         return call.read(response.status_code, response.headers, response.content)
 
 
-def _no_answer(call: Call[Any], error: httpx.TransportError) -> TxnConsoleError:
+def _no_answer(call: Call[Any], error: httpx.RequestError) -> TxnConsoleError:
     url = error.request.url
     server = f"{url.scheme}://{url.netloc.decode()}"  # Without a password.
     if isinstance(error, httpx.ConnectError) and (fault := _tls_fault(error)) is not None:

@@ -82,8 +82,12 @@ class Call(Generic[T]):
         try:
             problem = msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.MsgspecError:
+            problem = {}
+        if not isinstance(problem.get("code"), str):
+            elsewhere = headers.get("location")
             return UnexpectedAnswer(
-                f"{self.method} {self.path} was answered with HTTP {status} and no problem"
+                f"{self.method} {self.path} was answered with HTTP {status}"
+                f"{f', which leads to {elsewhere[:200]!r},' if elsewhere else ''} and no problem"
                 " document: by a proxy, or by another server.",
                 status=status,
                 retry_after=retry_after,
