@@ -203,6 +203,15 @@ def test_refusals_are_errors_of_their_code(server: Served, admin: Client) -> Non
         viewer.create_topic("public/default/x")
 
 
+def test_a_retention_is_kept_when_it_is_left_out_and_lifted_by_none(
+    server: Served, admin: Client
+) -> None:
+    topic = server.topic()
+    assert admin.create_topic(topic, retention_ms=3_600_000).retention_ms == 3_600_000
+    assert admin.create_topic(topic).retention_ms == 3_600_000
+    assert admin.create_topic(topic, retention_ms=None).retention_ms is None
+
+
 def test_a_closed_port_is_unreachable() -> None:
     options = TransportOptions(retry=RetryPolicy(deadline=0))
     with (

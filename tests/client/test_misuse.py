@@ -122,6 +122,7 @@ NUMBERS: list[Callable[[Client], Any]] = [
     lambda server: server.consumer(TOPIC, "s").seek(offset=nan),  # type: ignore[arg-type]
     lambda server: server.consumer(TOPIC, "s").seek(timestamp=NAIVE),
     lambda server: server.reader(TOPIC, 0).fetch(wait=nan),
+    lambda server: server.reader(TOPIC, -1).fetch(),
     lambda server: server.transactions.commit("0:7", wait=nan),
     lambda server: server.create_topic(TOPIC, partitions=nan),  # type: ignore[arg-type]
     lambda server: server.create_topic(TOPIC, retention_ms=inf),
@@ -160,6 +161,8 @@ OTHER_TYPES: list[Callable[[Client], Any]] = [
     lambda server: server.consumer(TOPIC, None).receive(),  # type: ignore[arg-type]
     lambda server: server.topic(None),  # type: ignore[arg-type]
     lambda server: server.topic(7),  # type: ignore[arg-type]
+    lambda server: server.partition(TOPIC, "0/../1"),  # type: ignore[arg-type]
+    lambda server: server.reader(TOPIC, None).fetch(),  # type: ignore[arg-type]
     lambda server: server.producer(TOPIC, name=7),  # type: ignore[arg-type]
     lambda server: BatchLimits(linger="1"),  # type: ignore[arg-type]
     lambda server: messages_of(None),  # type: ignore[arg-type]

@@ -81,6 +81,7 @@ def topic_path(topic: str) -> str:
 
 
 def _partition_path(topic: str, partition: int) -> str:
+    arguments.whole("partition", partition, least=0)
     return f"{topic_path(topic)}/partitions/{partition}"
 
 
@@ -153,7 +154,8 @@ def end_group(
 
 
 def create_topic(topic: str, settings: Mapping[str, Any]) -> Call[TopicInfo]:
-    body = encode(_given(settings), JSON)
+    """Create a topic, or change it; a retention of None is without limit."""
+    body = encode(settings, JSON)
     return Call(method="PUT", path=topic_path(topic), body=body, answer=TopicInfo)
 
 

@@ -199,11 +199,14 @@ class Operations:
     ) -> TopicInfo:
         """Create a topic, or find that it exists. Settings are those of the contract's PUT /topics.
         A new topic has one partition by default; an existing one gets more when asked for more.
+        Settings that are left out stay as they are; a retention of None is without limit.
 
         Raises:
             TopicConflict: it exists with other settings.
         """
-        call = calls.create_topic(topic, {"partitions": partitions} | settings)
+        if partitions is not None:
+            settings["partitions"] = partitions
+        call = calls.create_topic(topic, settings)
         return await self._transport.perform(call)
 
     async def topic(self, topic: str) -> TopicInfo:
