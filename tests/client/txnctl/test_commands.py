@@ -357,6 +357,32 @@ def test_what_find_hanging_names_as_remedies_can_be_applied(txnctl: Txnctl, serv
     assert "holds nothing" in ran.err
 
 
+@pytest.mark.parametrize("what", ["topics", "subscriptions"])
+def test_what_transactions_hold_is_deleted_by_force_and_they_are_named(
+    txnctl: Txnctl, server: Served, what: str
+) -> None:
+    topic = server.topic()
+    with server.client("producer,consumer") as program:
+        program.put(f"/topics/{topic}/subscriptions/billing", json={}).raise_for_status()
+        body = {"messages": [{"payload": "x"}]}
+        program.post(f"/topics/{topic}/partitions/0/messages", json=body).raise_for_status()
+        txn_id = program.post("/transactions", json={"timeout_ms": 600_000}).json()["txn_id"]
+        here = f"/topics/{topic}/subscriptions/billing"
+        [got] = program.post(f"{here}/receive", json={"consumer": "a"}).json()["messages"]
+        ack = {"consumer": "a", "txn_id": txn_id, "message_ids": [got["message_id"]]}
+        program.post(f"{here}/ack", json=ack).raise_for_status()
+    name = (topic,) if what == "topics" else (topic, "billing")
+    delete = (what, "delete", *name, "--yes")
+    refused = txnctl(*delete)
+    assert (refused.code, txn_id in refused.err) == (5, True)
+    ran = txnctl(*delete, "--force")
+    assert ran.code == 0, ran.err
+    told = ran.out
+    assert f"{' of '.join(reversed(name))} is deleted." in told
+    assert txn_id in told
+    txnctl("transactions", "abort", txn_id, "--yes", "--reason", "end")
+
+
 def test_control_characters_of_users_do_not_reach_the_terminal(
     txnctl: Txnctl, server: Served
 ) -> None:

@@ -21,6 +21,7 @@ from txnconsole.client.wire import JSON, Call, encode
 Json = Any
 #: The option ``--reason`` of what an operator does.
 Why = Annotated[str, typer.Option("--reason", help="Why; the audit log keeps it.")]
+_NO_QUERY: Mapping[str, Any] = {}
 _PAGE = 500
 _WIDE = 1000
 #: Columns of a terminal in which a table's columns would be folded letter by letter.
@@ -60,10 +61,12 @@ class Session:
         self._tell_missing(answer)
         return answer
 
-    def send(self, method: str, path: str, body: Mapping[str, Any]) -> Json:
+    def send(
+        self, method: str, path: str, body: Mapping[str, Any], query: Mapping[str, Any] = _NO_QUERY
+    ) -> Json:
         """Change something; members that are None are left out. It is sent again when no answer
         comes, under a key of its own."""
-        return self.client.perform(_change(method, path, body))
+        return self.client.perform(_change(method, path, body, query))
 
     def end(self, path: str, body: Mapping[str, Any], *, wait: float) -> Json:
         """End a transaction and wait so many seconds until that has been carried out."""
@@ -160,11 +163,19 @@ def _written(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _change(method: str, path: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> Call[Json]:
+def _change(
+    method: str,
+    path: str,
+    body: Mapping[str, Any],
+    query: Mapping[str, Any] = _NO_QUERY,
+    *,
+    wait_ms: int = 0,
+) -> Call[Json]:
     given = {name: value for name, value in body.items() if value is not None}
     return Call(
         method=method,
         path=path,
+        query=query,
         body=encode(given, JSON),
         answer=dict,
         wait_ms=wait_ms,

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.calls import topic_path
+from txnconsole.client.txnctl import deletion
+from txnconsole.client.txnctl.deletion import Force, Yes
 from txnconsole.client.txnctl.names import SubscriptionArgument, TopicArgument, subscription_path
 from txnconsole.client.txnctl.render import Column, exact, plain
 from txnconsole.client.txnctl.session import Output, Why, milliseconds, session_of
@@ -111,14 +113,15 @@ def delete(
     context: typer.Context,
     topic: TopicArgument,
     subscription: SubscriptionArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Force = False,
+    yes: Yes = False,
 ) -> None:
-    """Delete a subscription that no open transaction holds."""
+    """Delete a subscription with its position; the topic's messages stay."""
     session = session_of(context)
     if not yes:
         session.confirm(f"Delete {subscription} of {topic} with its position?")
-    session.send("DELETE", subscription_path(topic, subscription), {})
-    session.say(f"{subscription} is deleted.")
+    path = subscription_path(topic, subscription)
+    deletion.delete(session, f"{subscription} of {topic}", path, force=force)
 
 
 @app.command()

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.calls import topic_path
+from txnconsole.client.txnctl import deletion
+from txnconsole.client.txnctl.deletion import Force, Yes
 from txnconsole.client.txnctl.names import TopicArgument
-from txnconsole.client.txnctl.render import Column, exact, plain
+from txnconsole.client.txnctl.render import Column, exact
 from txnconsole.client.txnctl.session import Output, milliseconds, session_of
 from txnconsole.quantities import duration
 
@@ -85,30 +87,10 @@ def create(
 
 @app.command()
 def delete(
-    context: typer.Context,
-    topic: TopicArgument,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also when transactions hold it: abort their part.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    context: typer.Context, topic: TopicArgument, force: Force = False, yes: Yes = False
 ) -> None:
     """Delete a topic with all its messages."""
     session = session_of(context)
     if not yes:
         session.confirm(f"Delete {topic} with all its messages and subscriptions?")
-    path = topic_path(topic) + ("?force=true" if force else "")
-    answer = session.send("DELETE", path, {})
-    if session.output is Output.JSON:
-        session.show_json(answer)
-        return
-    session.say(f"{topic} is deleted.")
-    parts = answer.get("aborted_participations") or []
-    if parts:
-        session.say("Transactions that took part in it:")
-        session.show_rows(
-            parts,
-            (
-                Column("TRANSACTION", "txn_id", exact),
-                Column("PART", "participant", plain, prose=True),
-            ),
-        )
+    deletion.delete(session, topic, topic_path(topic), force=force)
