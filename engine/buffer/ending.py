@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.model.transaction import EndCommand, Ended, EndResult
-from engine.model.txn_id import id_lists
+from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Session
+from engine.postgres.database import Row, Session
 from engine.postgres.prepared import BOOL, INT4, INT8, TEXT, Prepared, array_of
 from engine.sql import queries
 
@@ -89,3 +89,22 @@ def end_txns(
         )
     ]
     return Ended(results, orphans_left=len(answers) < len(rows))
+
+
+def end_orphans(
+    session: Session, partition_id: int, actions: Mapping[TxnID, TxnAction]
+) -> list[Row]:
+    """End transactions in a partition that are open there though their coordinators do not count on
+    it: each as it was decided, or by an abort. The caller holds the partition's record, and has
+    made sure that it is there and online. Source: semantics §4.
+
+    Returns:
+        A row with ``tc_id``, ``sequence`` and ``marker_offset`` for each that was open; what is not
+        open is passed over (functions/broker/end_orphans.sql).
+    """
+    return session.all(
+        "end_orphans",
+        partition_id=partition_id,
+        **id_lists(actions),
+        aborts=[action is TxnAction.ABORT for action in actions.values()],
+    )

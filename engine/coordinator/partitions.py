@@ -6,11 +6,12 @@ Lock order: the partition's record, then its head.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import structlog
 
+from engine.buffer.ending import end_orphans
 from engine.buffer.recovery import recover, sidecar_log
 from engine.buffer.snapshots import Snapshots
 from engine.coordinator.coordinator import Coordinator
@@ -29,7 +30,7 @@ from engine.model.errors import (
 )
 from engine.model.partition import PartitionState, SnapshotInfo, Truncated
 from engine.model.topic_name import PartitionName
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, TxnAction, TxnStatus, outcome_of
 from engine.postgres.database import Row, Session
 
@@ -167,7 +168,7 @@ class PartitionOperations:
                 raise InvalidPartitionState(
                     f"{partition} is offline.", current_state=PartitionState.OFFLINE.value
                 )
-            return _end(session, location, {txn_id: action})
+            return end_orphans(session, location.partition_id, {txn_id: action})
 
         ended = location.database.retrying(work)
         if action is TxnAction.COMMIT:
@@ -196,7 +197,7 @@ class PartitionOperations:
                 return None
             key = {"partition_id": location.partition_id}
             session.run("set_online", **key, online=True, reason=None)
-            return _end(session, location, actions)
+            return end_orphans(session, location.partition_id, actions)
 
         return location.database.retrying(work)
 
@@ -275,15 +276,6 @@ def _ledger(location: Location) -> int | None:
     with location.database.session() as session:
         head = session.one("head", partition_id=location.partition_id)
     return head.ledger_id if head else None
-
-
-def _end(session: Session, location: Location, actions: Mapping[TxnID, TxnAction]) -> list[Row]:
-    return session.all(
-        "end_orphans",
-        partition_id=location.partition_id,
-        **id_lists(actions),
-        aborts=[action is TxnAction.ABORT for action in actions.values()],
-    )
 
 
 def _cut(location: Location, offset: int, *, held_too: bool, end: int | None) -> Row:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from engine.buffer.ending import end_orphans
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.due import confirmed_acks
 from engine.log.brokers import Brokers
@@ -17,7 +18,7 @@ from engine.log.rows import partition_of, subscription_of
 from engine.model.errors import InvalidTxnStatus, TransactionNotFound
 from engine.model.topic_name import SubscriptionName
 from engine.model.transaction import EndCommand, Transaction
-from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, action_of
 from engine.postgres.database import Database, Row, Session
 from engine.subscription import ending
@@ -162,14 +163,7 @@ def _end_span(database: Database, row: Row, command: EndCommand) -> bool:
         record = session.one("hold_partition", partition_id=row.partition_id)
         if record is None or not record.online:
             return False
-        return bool(
-            session.all(
-                "end_orphans",
-                partition_id=row.partition_id,
-                **id_lists([command.txn_id]),
-                aborts=[command.action is TxnAction.ABORT],
-            )
-        )
+        return bool(end_orphans(session, row.partition_id, {command.txn_id: command.action}))
 
     return database.retrying(work)
 
