@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, InvalidRequest
 
 T = TypeVar("T")
 
@@ -30,3 +30,16 @@ def region(read: Callable[[], T]) -> Region[T]:
     except EngineError as error:
         _log.warning("console.region_failed", code=error.code, error=error.message)
         return Region(error=error)
+
+
+def list_region(read: Callable[[], T]) -> Region[T]:
+    """As :func:`region`, for the list that a page is about. A request that is itself wrong, such as
+    by a cursor that is none of this list, is the whole page's error.
+
+    Raises:
+        InvalidRequest: the engine does not take what was asked for.
+    """
+    found = region(read)
+    if isinstance(found.error, InvalidRequest):
+        raise found.error
+    return found

@@ -10,7 +10,6 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
 from engine.inspect.checks import Check
-from engine.model.errors import InvalidRequest
 from engine.model.message import MAX_OFFSET
 from engine.model.partition import IndexedTxn, PartitionStatus, Segment
 from engine.model.topic_name import PartitionName, TopicName
@@ -20,7 +19,7 @@ from txnconsole.console.inputs import OffsetsForm
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
-from txnconsole.console.reads import Region, region
+from txnconsole.console.reads import Region, list_region, region
 from txnconsole.console.shapes import WIDTH
 from txnconsole.enginedb.wiring import engine
 
@@ -71,7 +70,7 @@ def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> Ht
     status = engine().log.status(partition)
     segments = region(lambda: engine().log.segments(partition)[:_SEGMENTS])
     chosen = _segment(request, segments.value or ())
-    rows = region(
+    rows = list_region(
         lambda: engine().log.aborted_index(
             partition,
             ledger_id=None if chosen is None else chosen.ledger_id,
@@ -79,8 +78,6 @@ def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> Ht
             cursor=request.GET.get("cursor") or None,
         )
     )
-    if isinstance(rows.error, InvalidRequest):
-        raise rows.error
     listed = rows.value.items if rows.value else ()
     first, last = _bounds(status, chosen)
     if rows.value and (rows.value.next_cursor or "cursor" in request.GET) and listed:

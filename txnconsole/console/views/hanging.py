@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods
 
 from engine.inspect.hanging import Hanging
-from engine.model.errors import InvalidRequest
 from engine.model.hanging import HangingClass, Patience, RemedyAction
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import Transaction
@@ -19,7 +18,7 @@ from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
-from txnconsole.console.reads import region
+from txnconsole.console.reads import list_region
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import transactions as operations
 from txnconsole.quantities import counted
@@ -46,11 +45,9 @@ def hanging(request: ConsoleRequest) -> HttpResponse:
     """A cross-check of coordinators, buffers and pending acknowledgements, made now."""
     late = request.GET.get("late") == "1"
     cursor = request.GET.get("cursor") or None
-    found = region(
+    found = list_region(
         lambda: engine().inspect.hanging(patience=Patience(), limit=PAGE_ROWS, cursor=cursor)
     )
-    if isinstance(found.error, InvalidRequest):
-        raise found.error
     findings = [
         _finding(request, one)
         for one in (found.value.items if found.value else ())

@@ -13,7 +13,7 @@ from engine.model.topic_name import PartitionName
 from txnconsole.access.roles import Permission
 from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.reads import region
+from txnconsole.console.reads import list_region
 from txnconsole.enginedb.wiring import engine
 
 PAGE_ROWS = 50
@@ -46,13 +46,11 @@ def invariants(request: ConsoleRequest) -> HttpResponse:
     broken = request.GET.get("broken") == "1"
     cursor = request.GET.get("cursor") or None
     wanted = NameFilter.of(request)
-    found = region(
+    found = list_region(
         lambda: engine().inspect.invariant_state(
             broken=broken, part=wanted.part, limit=PAGE_ROWS, cursor=cursor
         )
     )
-    if isinstance(found.error, InvalidRequest):
-        raise found.error
     checks = found.value.page.items if found.value else ()
     context = {
         "channel": "overview",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
-from txnconsole.console.reads import region
+from txnconsole.console.reads import list_region, region
 from txnconsole.enginedb.wiring import engine
 
 PAGE_ROWS = 50
@@ -46,11 +45,9 @@ def snapshots(request: ConsoleRequest) -> HttpResponse:
     cursor = request.GET.get("cursor") or None
     wanted = NameFilter.of(request)
     lists = engine().inspect.lists
-    found = region(
+    found = list_region(
         lambda: lists.snapshot_distances(part=wanted.part, limit=PAGE_ROWS, cursor=cursor)
     )
-    if isinstance(found.error, InvalidRequest):
-        raise found.error
     page_of, unavailable = found.value if found.value else (None, {})
     context = {
         "channel": "overview",

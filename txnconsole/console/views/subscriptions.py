@@ -36,7 +36,7 @@ from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.readers import PATIENCE_MS, Verdict, of_cursor, of_subscription
-from txnconsole.console.reads import region
+from txnconsole.console.reads import list_region, region
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 
@@ -55,13 +55,11 @@ def subscriptions(request: ConsoleRequest) -> HttpResponse:
     cursor = request.GET.get("cursor") or None
     wanted = NameFilter.of(request)
     lists = engine().inspect.lists
-    found = region(
+    found = list_region(
         lambda: lists.subscriptions(
             part=wanted.part, long_ms=PATIENCE_MS, limit=PAGE_ROWS, cursor=cursor
         )
     )
-    if isinstance(found.error, InvalidRequest):
-        raise found.error
     page_of, unavailable = found.value if found.value else (None, {})
     context = {
         "channel": "overview",

@@ -19,7 +19,7 @@ from txnconsole.console.live.feed import digest
 from txnconsole.console.live.transaction_feeds import live_figures, own_standing
 from txnconsole.console.own_transactions import narrowed
 from txnconsole.console.page import ConsoleRequest, page, show
-from txnconsole.console.reads import region
+from txnconsole.console.reads import list_region, region
 from txnconsole.console.transaction_list import Listing, chips, with_holdings
 from txnconsole.console.transaction_query import (
     QUALIFIERS,
@@ -97,9 +97,7 @@ def _standing(owner: str | None) -> tuple[dict[str, int], str, list[int] | None]
 
 
 def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:
-    found = region(lambda: _page(listing, query))
-    if isinstance(found.error, InvalidRequest):
-        raise found.error
+    found = list_region(lambda: _page(listing, query))
     if found.value is None:
         return {"found": found}
     cursor = found.value.next_cursor
