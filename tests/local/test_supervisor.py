@@ -22,6 +22,7 @@ from txnconsole.local.valkey import EmbeddedValkey
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
 TOPIC = "/api/v1/topics/public/default/kept"
+RUNS = "/api/v1/pipeline/runs"
 
 
 @pytest.fixture
@@ -67,6 +68,22 @@ def test_secrets_are_readable_by_their_owner_only(data: Path) -> None:
             said = log.read_text()
             assert login["password"] not in said
             assert product.token() not in said
+
+
+def test_ctrl_c_ends_a_pipeline_run_that_is_under_way(data: Path) -> None:
+    with SupervisedRun(data) as product:
+        product.wait_until_open()
+        assert product.call("POST", RUNS, b'{"kind": "audit", "parameters": {}}') in (201, 202)
+        assert product.runs("pipeline.jobs.audit", seconds=120)
+        assert product.interrupt() == 0
+        assert product.survivors() == []
+        assert "Traceback" not in product.output
+
+    with SupervisedRun(data) as next_run:
+        next_run.wait_until_open()
+        (run,) = next_run.read(RUNS)["items"]
+        assert run["state"] == "failed"
+        assert run["error"] == "It was stopped together with the product. Run it again."
 
 
 @pytest.mark.crash

@@ -174,6 +174,29 @@ def test_cancelling_ends_the_job_and_all_that_it_started(monkeypatch: pytest.Mon
     assert eventually(lambda: not _lives(ended.figures["child"]))
 
 
+def test_a_supervisor_that_is_stopped_ends_the_job_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
+    run = started("hang")
+    claimed = launching.claim()
+    assert claimed is not None
+    supervisor = Supervisor(claimed.pk, claimed.lease)
+    beat = supervisor._beat
+
+    def stop_when_it_runs() -> bool:
+        if "child" in supervisor._told.figures:
+            supervisor.stop()
+        return beat()
+
+    monkeypatch.setattr(supervisor, "_beat", stop_when_it_runs)
+    supervisor.run()
+    ended = lifecycle.find(run.pk)
+    assert ended.state == "failed"
+    assert ended.error == "It was stopped together with the product. Run it again."
+    assert eventually(lambda: not _lives(ended.figures["child"]))
+
+
 def test_a_supervisor_whose_run_was_given_up_ends_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
     run = started("hang")

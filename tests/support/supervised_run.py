@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import urllib.request
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.support.eventually import eventually
 from txnconsole.local.process import BASE_DIR
@@ -97,16 +99,24 @@ class SupervisedRun:
 
     def call(self, method: str, path: str, body: bytes | None = None) -> int:
         """The status of a request with the printed token; 0 when nothing answers."""
-        request = urllib.request.Request(self.url + path, method=method, data=body)
-        request.add_header("Authorization", f"Bearer {self.token()}")
-        request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(self._request(method, path, body), timeout=60) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
         except OSError:
             return 0
+
+    def read(self, path: str) -> Any:
+        """What a GET with the printed token answers."""
+        with urllib.request.urlopen(self._request("GET", path), timeout=60) as answer:
+            return json.load(answer)
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> urllib.request.Request:
+        request = urllib.request.Request(self.url + path, method=method, data=body)
+        request.add_header("Authorization", f"Bearer {self.token()}")
+        request.add_header("Content-Type", "application/json")
+        return request
 
     def answers(self, path: str, status: int, *, seconds: float) -> bool:
         """Wait until a GET is answered with ``status``."""
@@ -129,11 +139,26 @@ class SupervisedRun:
 
     def pid_of(self, words: str) -> int:
         """The oldest process of this run whose command line has these words."""
+        pid = self._find(words)
+        assert pid is not None, f"no process {words!r}"
+        return pid
+
+    def runs(self, words: str, *, seconds: float) -> bool:
+        """Wait until a process of this run has these words in its command line."""
+        deadline = time.monotonic() + seconds
+        while self._find(words) is None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def _find(self, words: str) -> int | None:
         for pid in self.survivors():
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-            if words in command:
-                return pid
-        raise AssertionError(f"no process {words!r}")
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # It has just ended.
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if words in command:
+                    return pid
+        return None
 
     def _is_ours(self, entry: Path) -> bool:
         try:

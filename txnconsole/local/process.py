@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _LOG_LIMIT = 16 * 1024 * 1024
+#: Longer than the supervisor of a pipeline run gives its job (txnconsole.runs.supervising).
+_ORPHANS_SECONDS = 25.0
 _libc = ctypes.CDLL(None)
 
 
@@ -68,6 +71,7 @@ def stop(process: subprocess.Popen[bytes], stop_signal: signal.Signals, *, deadl
     grace = time.monotonic() + 2 if process.poll() is not None else 0
     while _group_lives(process.pid) and time.monotonic() < grace:
         time.sleep(0.02)
+        _reap_group(process.pid)
     _signal_group(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -76,6 +80,46 @@ def ask(process: subprocess.Popen[bytes], stop_signal: signal.Signals) -> None:
     """Send ``stop_signal`` to the process itself: what it started is its own to stop."""
     if process.poll() is None:
         process.send_signal(stop_signal)
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of what its programs leave running when they end (on Linux)."""
+    if sys.platform == "linux":
+        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def reap_orphans(besides: Collection[int]) -> None:
+    """Let what has been adopted, and has ended, go."""
+    for pid in _adopted(besides):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def end_orphans(besides: Collection[int]) -> None:
+    """Ask all that has been adopted to end, and see to it: all children but ``besides``."""
+    deadline = time.monotonic() + _ORPHANS_SECONDS
+    asked: set[int] = set()
+    while adopted := _adopted(besides):
+        late = time.monotonic() > deadline
+        for pid in adopted:
+            if late or pid not in asked:
+                os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+                asked.add(pid)
+        time.sleep(0.02)
+        reap_orphans(besides)
+
+
+def _adopted(besides: Collection[int]) -> list[int]:
+    if sys.platform != "linux":
+        return []
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return [pid for pid in map(int, children.split()) if pid not in besides]
+
+
+def _reap_group(group: int) -> None:
+    """Let go what has ended of a group whose leader has been waited for."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
 
 
 def _group_lives(group: int) -> bool:

@@ -44,6 +44,7 @@ def supervise(*, demo: bool) -> None:
         DataDirectory.held(data_directory()) as data,
         held(port := chosen_port()),
     ):
+        process.adopt_orphans()
         layers: list[list[Child]] = []
         try:
             servers = Servers.start(data)
@@ -85,6 +86,7 @@ def _tend(layers: list[list[Child]], until: float | None = None) -> None:
         for child in children:
             if line := child.tend():
                 print(line, flush=True)
+        process.reap_orphans(_pids(layers))
         due = [child.seconds_until_due for child in children]
         waits = [seconds for seconds in due if seconds is not None]
         if until is not None:
@@ -96,12 +98,18 @@ def _tend(layers: list[list[Child]], until: float | None = None) -> None:
 
 
 def _stop(layers: list[list[Child]]) -> None:
-    """Stop what uses others before what they use, and each layer together."""
+    """Stop what uses others before what they use, and each layer together with what it leaves: the
+    supervisor of a pipeline run outlives the worker that has started it."""
     for layer in reversed(layers):
         for child in layer:
             child.ask_to_stop()
         for child in layer:
             child.stop()
+        process.end_orphans(_pids(layers))
+
+
+def _pids(layers: list[list[Child]]) -> set[int]:
+    return {child.pid for layer in layers for child in layer if child.pid is not None}
 
 
 def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, str]:

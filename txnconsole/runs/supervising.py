@@ -91,6 +91,7 @@ class Supervisor:
         self._log = settings.DATA_DIR / "log" / "runs" / f"{run_id}.log"
         self._told = Told()
         self._cancelled = False
+        self._stopped = False
         self._token = _Token.none()
 
     def run(self) -> None:
@@ -101,6 +102,10 @@ class Supervisor:
         self._row.update(place=f"{socket.gethostname()}:{os.getpid()}", heartbeat_at=Now())
         with _token(run) as self._token:
             self._follow(run)
+
+    def stop(self) -> None:
+        """End the job soon, and tell that it was stopped together with the product."""
+        self._stopped = True
 
     def _follow(self, run: PipelineRun) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -123,9 +128,9 @@ class Supervisor:
             self._told.take(line)
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        """Until the job ends, is to be cancelled, or is not ours any more."""
+        """Until the job ends, is to be stopped or cancelled, or is not ours any more."""
         heard = time.monotonic()
-        while True:
+        while not self._stopped:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_BEAT_SECONDS)
                 return
@@ -160,6 +165,8 @@ class Supervisor:
         state, error = JobState.DONE, ""
         if exit_code not in (_DONE, _FOUND):
             state, error = JobState.FAILED, self._told.error or _how(exit_code)
+            if self._stopped:
+                error = "It was stopped together with the product. Run it again."
             if self._cancelled:  # Whatever it has said of its end, that was wished.
                 state, error = JobState.CANCELLED, ""
         self._store(

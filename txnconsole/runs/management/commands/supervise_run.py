@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from argparse import ArgumentParser
 from typing import Any
 
@@ -18,4 +19,6 @@ class Command(BaseCommand):
         parser.add_argument("lease", type=int)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        Supervisor(options["run"], options["lease"]).run()
+        supervisor = Supervisor(options["run"], options["lease"])
+        signal.signal(signal.SIGTERM, lambda *_: supervisor.stop())
+        supervisor.run()
