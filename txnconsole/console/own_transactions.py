@@ -7,12 +7,13 @@ not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import wraps
 
 from django.http.response import HttpResponseBase
 
+from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
@@ -35,6 +36,16 @@ def transaction_page(view: View) -> Callable[..., HttpResponseBase]:
         return view(request, txn_id)
 
     return checked
+
+
+def visible(txn_ids: Iterable[TxnID], principal: Principal) -> tuple[Transaction, ...]:
+    """The headers of these transactions, in their order, without those that do not exist for the
+    principal."""
+    ids, owner = tuple(txn_ids), principal.owner_filter
+    known = engine().coordinator.get_many(ids)
+    return tuple(
+        known[each] for each in ids if each in known and owner in (None, known[each].owner)
+    )
 
 
 def narrowed(query: TransactionQuery, principal: Principal) -> TransactionQuery:

@@ -14,7 +14,7 @@ from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.console.files import attached, csv_lines, moment_text
-from txnconsole.console.own_transactions import narrowed, transaction_page
+from txnconsole.console.own_transactions import narrowed, transaction_page, visible
 from txnconsole.console.page import ConsoleRequest, page
 from txnconsole.console.transaction_list import Listing
 from txnconsole.console.transaction_query import QueryError, TransactionQuery, parse
@@ -47,7 +47,7 @@ def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
         query = narrowed(parse(listing.text, me=request.principal.name), request.principal)
     except QueryError as error:
         raise InvalidRequest(str(error), field="q") from error
-    pages = _pages(listing, query)
+    pages = _pages(request, listing, query)
     first = next(pages, ())  # What cannot be read at all is an error page, not half a file.
     found = chain([first], pages)
     lines, kind = (_csv(found), "text/csv") if form == "csv" else (_json(found), "application/json")
@@ -67,11 +67,13 @@ def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     return attached(response, name)
 
 
-def _pages(listing: Listing, query: TransactionQuery) -> Iterator[Sequence[Transaction]]:
+def _pages(
+    request: ConsoleRequest, listing: Listing, query: TransactionQuery
+) -> Iterator[Sequence[Transaction]]:
     """The pages of the list, up to one transaction more than :data:`MAX_ROWS`, which means that
     there are more."""
     if query.txn_ids:
-        yield list(engine().coordinator.get_many(query.txn_ids).values())
+        yield visible(query.txn_ids, request.principal)
         return
     left, cursor = MAX_ROWS + 1, None
     while left:

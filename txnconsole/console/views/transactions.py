@@ -17,7 +17,7 @@ from txnconsole.console.bulk_limits import most_at_once
 from txnconsole.console.finding import LOOK_THROUGH
 from txnconsole.console.live.feed import digest
 from txnconsole.console.live.transaction_feeds import live_figures, own_standing
-from txnconsole.console.own_transactions import narrowed
+from txnconsole.console.own_transactions import narrowed, visible
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.reads import list_region, region
 from txnconsole.console.transaction_list import Listing, chips, with_holdings
@@ -80,7 +80,7 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
             listing, user_id=int(request.user.pk or 0), me=request.principal.name, counted=False
         )
     if error is None:
-        context |= _listed(listing, query)
+        context |= _listed(request, listing, query)
     return show(
         request, "console/transactions.html", context, status=400 if error is not None else 200
     )
@@ -96,8 +96,8 @@ def _standing(owner: str | None) -> tuple[dict[str, int], str, list[int] | None]
     return own.figures, own.position, own.opened
 
 
-def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:
-    found = list_region(lambda: _page(listing, query))
+def _listed(request: ConsoleRequest, listing: Listing, query: TransactionQuery) -> dict[str, Any]:
+    found = list_region(lambda: _page(request, listing, query))
     if found.value is None:
         return {"found": found}
     cursor = found.value.next_cursor
@@ -108,15 +108,9 @@ def _listed(listing: Listing, query: TransactionQuery) -> dict[str, Any]:
     }
 
 
-def _page(listing: Listing, query: TransactionQuery) -> Page[Transaction]:
+def _page(request: ConsoleRequest, listing: Listing, query: TransactionQuery) -> Page[Transaction]:
     if query.txn_ids:
-        known = engine().coordinator.get_many(query.txn_ids)
-        items = tuple(
-            known[txn_id]
-            for txn_id in query.txn_ids
-            if txn_id in known and query.filter.owner in (None, known[txn_id].owner)
-        )
-        return Page(items=items, next_cursor=None)
+        return Page(items=visible(query.txn_ids, request.principal), next_cursor=None)
     return engine().coordinator.list(
         query.filter, order=listing.order, limit=PAGE_ROWS, cursor=listing.cursor
     )
@@ -128,12 +122,8 @@ def rows(request: ConsoleRequest) -> HttpResponse:
     """The rows of the given transactions as they are now, so that a page can update them in
     place."""
     wanted = [TxnID.parse(text) for text in request.GET.getlist("id")[:PAGE_ROWS]]
-    owner = request.principal.owner_filter
-    found = [
-        one for one in engine().coordinator.get_many(wanted).values() if owner in (None, one.owner)
-    ]
     context = {
-        "rows": with_holdings(found),
+        "rows": with_holdings(visible(wanted, request.principal)),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }
     return show(request, "console/partials/transaction_rows.html", context)
