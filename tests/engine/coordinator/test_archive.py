@@ -13,7 +13,7 @@ from engine.model.errors import InvalidTxnStatus, ProducerFenced, TransactionNot
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, TxnAction, TxnStatus
-from tests.engine.concurrency.test_interleavings import Background, while_open
+from tests.engine.concurrency.waiting import Background, while_open
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,

@@ -12,7 +12,7 @@ from engine.model.errors import EngineError, InvalidTxnStatus, TransactionNotFou
 from engine.model.transaction import MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import DECISION, END, EndReason, TxnAction, TxnStatus
-from tests.engine.concurrency.test_interleavings import Background, while_open
+from tests.engine.concurrency.waiting import Background, while_open
 from tests.engine.support import (
     P0,
     finalize,

@@ -13,7 +13,7 @@ from engine.coordinator.limits import OpenLimits
 from engine.model.errors import LimitExceeded
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
-from tests.engine.concurrency.test_interleavings import at_once
+from tests.engine.concurrency.waiting import at_once
 from tests.engine.support import abort, commit, open_txn, overdue
 
 

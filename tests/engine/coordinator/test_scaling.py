@@ -8,7 +8,7 @@ from engine import Engine
 from engine.model.errors import CoordinatorNotFound, InvalidRequest
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from tests.engine.concurrency.test_interleavings import at_once
+from tests.engine.concurrency.waiting import at_once
 from tests.engine.support import finalize, open_txn
 
 

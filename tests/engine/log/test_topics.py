@@ -30,7 +30,7 @@ from engine.model.topic import BufferKind, Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Session
 from engine.settings import EngineSettings
-from tests.engine.concurrency.test_interleavings import Background
+from tests.engine.concurrency.waiting import Background
 from tests.engine.support import (
     P0,
     P1,
