@@ -9,6 +9,7 @@ from typing import Self
 
 from django.db.models import Q
 
+from txnconsole.console.numbers import number_of
 from txnconsole.console.slices import page_of
 from txnconsole.runs.models import Figure
 
@@ -49,11 +50,12 @@ class PageEnd:
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Read it from an address; None for any other text."""
-        seconds, colon, name = text.partition(":")
+        before, colon, name = text.partition(":")
         # Eleven digits reach beyond the year 5000, and stay within what a datetime can hold.
-        if not (colon and seconds.isascii() and seconds.isdecimal() and len(seconds) < 12):
+        seconds = number_of(before, digits=11)
+        if seconds is None or not colon:
             return None
-        return cls(datetime.fromtimestamp(int(seconds), UTC), name)
+        return cls(datetime.fromtimestamp(seconds, UTC), name)
 
 
 @dataclass(frozen=True, slots=True)

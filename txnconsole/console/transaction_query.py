@@ -20,6 +20,7 @@ from engine.model.topic_name import TopicName
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import MAX_TC_ID, TxnID
 from engine.model.txn_status import TxnStatus
+from txnconsole.console.numbers import number_of
 from txnconsole.console.txn_id_forms import is_txn_id, parse_txn_id
 from txnconsole.enginedb.clock import database_now
 
@@ -125,9 +126,10 @@ def _states(_name: str, value: str, _reading: _Reading) -> tuple[TxnStatus, ...]
 
 
 def _coordinator(_name: str, value: str, _reading: _Reading) -> int:
-    if not (value.isascii() and value.isdigit()) or int(value) > MAX_TC_ID:
+    number = number_of(value)
+    if number is None or number > MAX_TC_ID:
         raise QueryError(f"tc: takes a coordinator's number, 0 to {MAX_TC_ID:,}; e.g. tc:3.")
-    return int(value)
+    return number
 
 
 def _owner(name: str, value: str, reading: _Reading) -> str:

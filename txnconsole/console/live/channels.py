@@ -28,8 +28,7 @@ from txnconsole.console.live.transaction_feeds import (
     TransactionFeed,
     TransactionsFeed,
 )
-
-_MAX_DIGITS = 19
+from txnconsole.console.numbers import number_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,7 @@ def channel_named(text: str, principal: Principal) -> Channel:
         return Channel(text, *_SINGLE[text])
     if kind == "part":
         return _of_partition(PartitionName.parse(rest), principal)
-    if kind == "job" and rest.isascii() and rest.isdigit() and len(rest) < _MAX_DIGITS:
-        job_id = int(rest)
+    if kind == "job" and (job_id := number_of(rest)) is not None:
         return Channel(f"job:{job_id}", Permission.JOB_READ, lambda: JobFeed(job_id))
     raise InvalidRequest(f"{text[:80]!r} is not a channel.", field="channel")
 

@@ -12,7 +12,6 @@ from engine.inspect.holdings import Holding, JointEffect
 from engine.inspect.participants import ParticipantAudit
 from engine.model.agreement import Says
 from engine.model.errors import InvalidRequest, TransactionNotFound
-from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
@@ -22,6 +21,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.audit_log import audit_page
 from txnconsole.console.dead_participants import Participant, dead
 from txnconsole.console.live.transaction_feeds import transaction_position
+from txnconsole.console.numbers import number_of
 from txnconsole.console.own_transactions import transaction_page
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.phases import phases_of, steps
@@ -238,7 +238,7 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     if partition is not None and part is None:
         raise InvalidRequest(f"{txn_id} has not written to {partition}.", field="partition")
     place = names.index(partition) // _CHOICES * _CHOICES if partition else 0
-    start = _offset(request.GET.get("from", ""))
+    start = number_of(request.GET.get("from", ""))
     shown = region(lambda: _contents(part, txn_id, start))
     some = shown.value.messages if shown.value else ()
     sight = sight_of(request.principal, partition.topic) if partition else EVERYTHING
@@ -273,9 +273,3 @@ def audited(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     found = audit_page(before=None, about=f"transaction:{txn_id}", people=False, limit=_AUDIT_ROWS)
     context = {"page": found, "entries": found.entries, "about": f"transaction:{txn_id}"}
     return show(request, "console/partials/transaction_audit.html", context)
-
-
-def _offset(text: str) -> int | None:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
-        return None
-    return min(int(text), MAX_OFFSET)
