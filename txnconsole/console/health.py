@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from enum import StrEnum
 
 from engine.model.partition import PartitionStatus
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
+from txnconsole.console.readers import PATIENCE_MS, held_ms
 from txnconsole.queue.heartbeat import Beat
-
-#: Every open transaction holds partitions back; only for longer than this it is worth a mention.
-PATIENCE = timedelta(seconds=60)
 
 
 class Level(StrEnum):
@@ -56,7 +53,7 @@ class Health:
 
     Attributes:
         held: how many partitions are held back.
-        stuck: how many of them have been for longer than :data:`PATIENCE`.
+        stuck: how many of them have been for longer than is normal.
         silent_ms: for how long no worker has been heard of, when they are silent.
         longest: the partition that has been held back for longest.
     """
@@ -90,7 +87,7 @@ def health(
         beats: the workers' heartbeats, the newest first; None when the queue does not answer.
     """
     found = sorted(map(_held_partition, held), key=lambda one: one.for_ms, reverse=True)
-    stuck = sum(one.for_ms > PATIENCE / timedelta(milliseconds=1) for one in found)
+    stuck = sum(one.for_ms > PATIENCE_MS for one in found)
     workers = _workers(beats)
     if unreachable or workers is not Workers.AT_WORK or stuck:
         level = Level.STUCK
@@ -118,6 +115,5 @@ def _workers(beats: Sequence[Beat] | None) -> Workers:
 def _held_partition(status: PartitionStatus) -> HeldPartition:
     if status.blocker is None:
         raise ValueError(f"{status.partition} is not held back")
-    since: datetime = status.blocker.first_append_at
-    held_ms = (status.now - since) // timedelta(milliseconds=1)
-    return HeldPartition(partition=status, txn_id=status.blocker.txn_id, for_ms=max(0, held_ms))
+    for_ms = held_ms(status) or 0
+    return HeldPartition(partition=status, txn_id=status.blocker.txn_id, for_ms=for_ms)
