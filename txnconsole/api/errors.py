@@ -20,14 +20,13 @@ from django.core.exceptions import (
     SuspiciousOperation,
     TooManyFieldsSent,
 )
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
-from psycopg import errors as pg
 from rest_framework import exceptions
 
 from engine.model.errors import CoordinatorUnavailable, EngineError, TimeLimitExceeded
 from txnconsole.access.requests import django_request
 from txnconsole.api.limits import BODY_BYTES
+from txnconsole.enginedb.away import DATABASE_AWAY, is_out_of_time
 from txnconsole.statuses import STATUS_OF_CODE, status_of_code
 
 _READING = frozenset({"GET", "HEAD"})
@@ -49,17 +48,11 @@ _CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
     (exceptions.UnsupportedMediaType, "UnsupportedMediaType"),
     (exceptions.Throttled, "LimitExceeded"),
     (exceptions.ParseError, "InvalidRequest"),
-    (OperationalError, "CoordinatorUnavailable"),
-    (InterfaceError, "CoordinatorUnavailable"),
+    *((kind, "CoordinatorUnavailable") for kind in DATABASE_AWAY),
     (RequestDataTooBig, "PayloadTooLarge"),
     (SuspiciousOperation, "InvalidRequest"),
 )
 
-#: Django's errors when it cannot reach its tables, which are in the coordinators' database: then a
-#: token cannot be looked up, or an audit entry not written. The same call may succeed later.
-_DATABASE_AWAY = (OperationalError, InterfaceError)
-#: Their causes when PostgreSQL has cancelled a statement.
-_OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 #: Statuses of answers that say when to try again.
 _PASSING = frozenset({429, 503, 504})
 #: What to do after a call that was given up and may have had an effect before.
@@ -92,10 +85,9 @@ _TITLES = {
 def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     """Turn what a view raised into an answer (DRF's ``EXCEPTION_HANDLER``)."""
     request: HttpRequest = django_request(context["request"])
-    if isinstance(error, _DATABASE_AWAY):
+    if isinstance(error, DATABASE_AWAY):
         _log.warning("database away", path=request.path, error=type(error).__name__)
-        late = isinstance(error.__cause__, _OUT_OF_TIME)
-        error = TimeLimitExceeded() if late else CoordinatorUnavailable()
+        error = TimeLimitExceeded() if is_out_of_time(error) else CoordinatorUnavailable()
     if isinstance(error, EngineError):
         return _answer_engine_error(request, error)
     code = code_of(error)

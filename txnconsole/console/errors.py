@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from engine.model.errors import CoordinatorUnavailable
 from txnconsole.console.page import asked_by_script, sought, wants_json
+from txnconsole.enginedb.away import DATABASE_AWAY, is_out_of_time
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -31,7 +30,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     Rendered without the context processors: the database may be what has failed.
     """
-    if not _is_away(sys.exception()):
+    failure = sys.exception()
+    if not isinstance(failure, DATABASE_AWAY) or is_out_of_time(failure):
         return HttpResponse(render_to_string("500.html", {"request": request}), status=500)
     error = CoordinatorUnavailable()
     if wants_json(request):
@@ -56,9 +56,3 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
         return JsonResponse(error, status=403)
     context = {"request": request, "error": error}
     return HttpResponse(render_to_string("console/partials/fault.html", context), status=403)
-
-
-def _is_away(error: BaseException | None) -> bool:
-    """Whether Django could not reach its tables, which are in the coordinators' database."""
-    late = isinstance(getattr(error, "__cause__", None), (QueryCanceled, LockNotAvailable))
-    return isinstance(error, (OperationalError, InterfaceError)) and not late

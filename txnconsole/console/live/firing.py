@@ -6,9 +6,9 @@ import time
 from threading import Lock
 
 import structlog
-from django.db import InterfaceError, OperationalError
 
 from txnconsole.alerts.reading import standing
+from txnconsole.enginedb.away import DATABASE_AWAY
 
 _log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class FiringAlerts:
             if time.monotonic() >= self._until:
                 try:
                     self._count = standing().firing
-                except (OperationalError, InterfaceError):
+                except DATABASE_AWAY:
                     _log.warning("live.alerts_not_read")
                     self._count = None
                 self._until = time.monotonic() + HOLD_S

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import structlog
-from django.db import InterfaceError, OperationalError, connections
+from django.db import connections
 
 from engine.model.errors import CoordinatorUnavailable, EngineError
 from engine.postgres import absences
 from txnconsole.console.live.feed import Feed, Reading
 from txnconsole.console.live.firing import firing_alerts
 from txnconsole.console.live.frames import frame
+from txnconsole.enginedb.away import DATABASE_AWAY
 
 _log = structlog.get_logger(__name__)
 
@@ -193,7 +194,7 @@ def look(feed: Feed, count_firing: Callable[[], int | None] = firing_alerts.coun
     try:
         with absences.remembered():
             return replace(feed.read(), firing=count_firing())
-    except (OperationalError, InterfaceError) as error:
+    except DATABASE_AWAY as error:
         raise CoordinatorUnavailable from error
     finally:
         connections.close_all()
