@@ -37,6 +37,7 @@ from engine.model.txn_id import MAX_TC_ID, TxnID, id_lists
 from engine.model.txn_status import (
     DECISION,
     ENDED,
+    LIVE,
     EndReason,
     Outcome,
     TxnAction,
@@ -332,9 +333,8 @@ class Coordinator:
             ("live_counts", {}), ("coordinator_stats", {"after": -1, "limit": None})
         )
         found = {row.status: row.count for row in counted}
-        live = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
         return Load(
-            live={status: found.get(status, 0) for status in live},
+            live={status: found.get(status, 0) for status in LIVE},
             coordinators=tuple(map(rows.coordinator_stats, stats)),
         )
 

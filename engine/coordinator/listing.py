@@ -9,13 +9,13 @@ from datetime import datetime
 from engine.coordinator import rows
 from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import LIVE, TxnStatus
 from engine.postgres.database import Row, Session
 
 #: How many headers a page of a filtered list looks at, for each of its scans.
 _SCAN_LIMIT = 5000
 #: Few transactions are in these statuses, however long the history, so their index is the best.
-_LIVE = frozenset({TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING})
+_LIVE = frozenset(LIVE)
 
 
 def list_page(

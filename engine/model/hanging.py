@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.model.transaction import ParticipantState, Transaction
-from engine.model.txn_status import Outcome, TxnStatus
+from engine.model.txn_status import DECIDED, Outcome, TxnStatus
 
 
 class HangingClass(StrEnum):
@@ -144,8 +144,7 @@ def _decided(
     )
     if fenced:
         return Verdict(HangingClass.STALE, replay)
-    under_way = status in (TxnStatus.COMMITTING, TxnStatus.ABORTING)
-    if under_way and membership is ParticipantState.PENDING:
+    if status in DECIDED and membership is ParticipantState.PENDING:
         return None
     return Verdict(_MISSED[outcome], replay)
 

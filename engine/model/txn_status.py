@@ -46,7 +46,10 @@ class EndReason(StrEnum):
 #: For each action the status that records the decision, and the final one.
 DECISION = {TxnAction.COMMIT: TxnStatus.COMMITTING, TxnAction.ABORT: TxnStatus.ABORTING}
 END = {TxnAction.COMMIT: TxnStatus.COMMITTED, TxnAction.ABORT: TxnStatus.ABORTED}
-#: The final statuses.
+#: The statuses of decisions that have not been carried out everywhere yet, those of transactions
+#: that have not ended, and the final ones.
+DECIDED = tuple(DECISION.values())
+LIVE = (TxnStatus.OPEN, *DECIDED)
 ENDED = frozenset(END.values())
 
 _OUTCOME = {

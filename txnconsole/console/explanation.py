@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from engine.inspect.visibility import Explanation, Reason, ReasonCode
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import DECIDED, TxnStatus
 
-_DECIDED = frozenset({TxnStatus.COMMITTING, TxnStatus.ABORTING})
 #: A short name for each reason.
 _TITLES: Mapping[ReasonCode, str] = {
     ReasonCode.VISIBLE: "Readable",
@@ -92,7 +91,7 @@ def _in_words(reason: Reason) -> WordedReason:
     txn_id = None if named is None else TxnID.parse(str(named))
     status = reason.evidence.get("status")
     is_open = status == TxnStatus.OPEN
-    if status in _DECIDED:
+    if status in DECIDED:
         ends = "It is decided; the workers are carrying it out. Nothing needs to be done."
     return WordedReason(
         code=reason.code,

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import Count, QuerySet
 
 from engine.model.transaction import TransactionFilter
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import DECIDED
 from txnconsole.console.live.feed import digest
 from txnconsole.console.newer import MOST
 from txnconsole.console.reads import Region, region
@@ -30,7 +30,7 @@ _DAY = timedelta(days=1)
 #: What expiry and finalization still have to do.
 _DUE = (
     TransactionFilter(overdue=True),
-    TransactionFilter(statuses=(TxnStatus.COMMITTING, TxnStatus.ABORTING)),
+    TransactionFilter(statuses=DECIDED),
 )
 
 

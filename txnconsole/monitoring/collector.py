@@ -23,12 +23,11 @@ from prometheus_client.registry import Collector
 import engine
 from engine.inspect.standing import BrokerStanding, CoordinatorsStanding
 from engine.model.figures import BOUNDS, Figure, FigureName, Tally
-from engine.model.txn_status import EndReason, TxnStatus
+from engine.model.txn_status import DECIDED, EndReason, TxnStatus
 from txnconsole.monitoring.observation import Observation, observe
 
 #: Coordinators that are told one by one; those above are summed up under "other".
 _COORDINATORS = 512
-_FINALIZING = (TxnStatus.COMMITTING, TxnStatus.ABORTING)
 _OUTCOMES = ("committed", "aborted")
 
 
@@ -84,7 +83,7 @@ def _transactions(seen: CoordinatorsStanding) -> Iterator[Metric]:
     yield opened
     yield created
     finalizing = _gauge("txn_finalizing", "Decided transactions that have not ended.", "status")
-    for status in _FINALIZING:
+    for status in DECIDED:
         live = sum(count for (_, found), count in seen.live.items() if found is status)
         finalizing.add_metric([status.value], live)
     yield finalizing

@@ -12,7 +12,7 @@ from engine.model.transaction import (
     TransactionFilter,
     TransactionOrder,
 )
-from engine.model.txn_status import EndReason, TxnStatus
+from engine.model.txn_status import LIVE, EndReason, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
 from txnconsole.enginedb.wiring import engine
@@ -33,7 +33,6 @@ from txnconsole.pulsar.names import (
 from txnconsole.pulsar.queries import OfCoordinator
 
 _PENDING = (ParticipantState.PENDING,)
-_UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
 #: Slow transactions in one answer, the oldest first; Pulsar's call knows no pages.
 MOST_SLOW = 500
 
@@ -65,7 +64,7 @@ class SlowTransactions(PulsarEndpoint):
         tc_id = call.query.coordinator_id
         page = engine().coordinator.list(
             TransactionFilter(
-                statuses=_UNFINISHED,
+                statuses=LIVE,
                 tc_id=tc_id,
                 min_age_ms=min(self.kwargs["timeout"], MAX_RETENTION_MS),  # None is a century old.
             ),

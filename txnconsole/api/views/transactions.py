@@ -7,7 +7,7 @@ import msgspec
 from engine.model.page import Page, decode_number
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionFilter, TransactionOrder
-from engine.model.txn_status import TxnAction, TxnStatus
+from engine.model.txn_status import LIVE, TxnAction
 from txnconsole.access.addresses import address_of
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import ready
@@ -33,7 +33,6 @@ from txnconsole.documents.transaction import transaction_document
 from txnconsole.enginedb.wiring import engine
 
 _DOCUMENT = ready(TransactionDocument)
-_UNFINISHED = (TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING)
 
 
 class Transactions(Endpoint):
@@ -99,7 +98,7 @@ class SlowTransactionsOfAll(Endpoint):
     def get(self, call: Call[None, SlowTransactions]) -> TransactionPage:
         """Transactions that have not ended `min_age_ms` after they were opened, oldest first."""
         page = engine().coordinator.list(
-            TransactionFilter(statuses=_UNFINISHED, min_age_ms=call.query.min_age_ms),
+            TransactionFilter(statuses=LIVE, min_age_ms=call.query.min_age_ms),
             order=TransactionOrder.OLDEST,
             limit=call.query.limit,
             cursor=call.query.cursor,

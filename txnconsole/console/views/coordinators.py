@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_id import MAX_TC_ID
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import DECIDED, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
@@ -84,9 +84,7 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
         "finishing": region(
             lambda: (
                 source.list(
-                    TransactionFilter(
-                        statuses=(TxnStatus.COMMITTING, TxnStatus.ABORTING), tc_id=tc_id
-                    ),
+                    TransactionFilter(statuses=DECIDED, tc_id=tc_id),
                     order=TransactionOrder.OLDEST,
                     limit=_OLDEST,
                 ).items
