@@ -6,10 +6,9 @@ from types import ModuleType
 
 from django.http import HttpRequest, HttpResponse
 
+from txnconsole.access.requests import PROBES, PROGRAMS
 from txnconsole.api import errors as api_errors
 from txnconsole.console import errors as console_errors
-
-_PROGRAMS = ("/api/", "/admin/", "/healthz", "/readyz", "/metrics")
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -28,4 +27,4 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _answering(request: HttpRequest) -> ModuleType:
-    return api_errors if request.path.startswith(_PROGRAMS) else console_errors
+    return api_errors if request.path.startswith((*PROGRAMS, *PROBES)) else console_errors

@@ -10,10 +10,12 @@ from collections.abc import Callable
 import structlog
 from django.http import HttpRequest, HttpResponse
 
+from txnconsole.access.requests import PROBES
+
 _log = structlog.get_logger("txnconsole.request")
 _ACCEPTED = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 #: Probes and assets come all the time and say nothing.
-_QUIET = ("/static/", "/healthz", "/readyz", "/metrics")
+_QUIET = ("/static/", *PROBES)
 
 
 def about(txn_id: object) -> None:

@@ -9,14 +9,16 @@ from rest_framework.request import Request
 
 from txnconsole.access.principal import Principal
 
-_PROGRAMS = ("/api/", "/admin/")
+#: Where the paths of programs begin, and those of probes and metrics.
+PROGRAMS = ("/api/", "/admin/")
+PROBES = ("/healthz", "/readyz", "/metrics")
 
 
 def is_a_programs(request: HttpRequest) -> bool:
     """Whether a request is for an address of programs and identifies itself, by a header that is
     enough to decide who it is from (:class:`txnconsole.access.authentication.TokenAuthentication`).
     """
-    return bool(request.META.get("HTTP_AUTHORIZATION")) and request.path.startswith(_PROGRAMS)
+    return bool(request.META.get("HTTP_AUTHORIZATION")) and request.path.startswith(PROGRAMS)
 
 
 def django_request(request: Request) -> HttpRequest:
