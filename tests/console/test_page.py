@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.test import RequestFactory
+from django.conf import LazySettings
+from django.test import Client, RequestFactory
 
 from engine.model.errors import (
     EngineError,
@@ -36,3 +37,12 @@ def test_a_page_that_fails_has_the_status_that_the_same_error_has_over_rest(
     answer = failed(rf.get("/topics", headers={"Accept": "application/json"}), error)
     assert answer.status_code == status
     assert json.loads(answer.content) == {"code": error.code, "message": error.message}
+
+
+def test_a_page_whose_time_is_over_before_it_is_known_who_asks_says_so(
+    viewer: Client, settings: LazySettings
+) -> None:
+    settings.REQUEST_TIMEOUT_MS = 0
+    answer = viewer.get("/transactions")
+    assert answer.status_code == 504
+    assert "not done in time" in answer.content.decode()

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.gzip import gzip_page
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
 from engine.postgres import absences, deadlines
 from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.refusal_log import record_refusal
@@ -55,7 +55,10 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
         @wraps(view)
         def wrapped(request: ConsoleRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             user = request.user
-            principal = principal_of(user)
+            try:
+                principal = principal_of(user)
+            except TimeLimitExceeded as error:  # Over before it is known who asks.
+                return failed(request, error)
             if principal is None or user.pk is None:
                 return _to_login(request)
             request.principal = principal
