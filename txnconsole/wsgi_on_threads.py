@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 #: An answer goes out in parts of about so many bytes; most have one.
 _PART_BYTES = 1024 * 1024
-#: Where an environment says whether its caller has gone, for who waits on purpose.
+#: Where an environment says whether its caller has gone, for calls that wait on purpose.
 CALLER_IS_GONE = "txnconsole.caller_is_gone"
 #: Below so many bytes a body is read whatever others have sent: so a full house still serves
 #: people, and programs of small batches.
@@ -133,7 +133,7 @@ class WsgiOnThreads:
         try:
             environ, size = await self._environ(scope, receive)
         except _Refused as refused:
-            # Who has only closed its side still reads; without an answer the server sends a 500.
+            # A caller that has only closed its side still reads; without an answer it gets a 500.
             await refused.answer(send)
             return
         try:
@@ -213,8 +213,8 @@ class WsgiOnThreads:
 
 
 class _Caller:
-    """Who waits for an answer. Few ask whether it is still there, so nothing looks before the first
-    does."""
+    """The one that waits for an answer. Few requests ask whether it is still there, so nothing
+    looks before the first does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         self._loop, self._receive = loop, receive

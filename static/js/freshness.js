@@ -56,7 +56,7 @@ class Freshness extends EventTarget {
     return [...this.#failing.values()].some(({ status }) => status === 401);
   }
 
-  /** Whether the part is not for who is at the browser: they are signed out, or may not read it. */
+  /** Whether the part is not for the person at the browser: they are signed out, or may not read it. */
   isRefused(part) {
     return this.isSignedOut || this.#failing.get(part)?.status === 403;
   }

@@ -174,7 +174,7 @@ def test_a_body_above_the_limit_is_413_with_and_without_a_declared_length(
 
 
 def test_the_live_channel_waits_for_no_body(server: Served) -> None:
-    """Who asks is looked at first, whatever is still to come."""
+    """The caller is looked at first, whatever is still to come."""
     head = (
         f"GET /live?ch=overview HTTP/1.1\r\nHost: {urlsplit(server.url).netloc}\r\n"
         "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
@@ -187,7 +187,7 @@ def test_the_live_channel_waits_for_no_body(server: Served) -> None:
 
 
 def test_the_live_channel_takes_nothing(server: Served) -> None:
-    """As any page: its body is read by who reads no more than the limit."""
+    """As any page: no more of its body is read than the limit."""
     assert httpx.post(f"{server.url}/live?ch=overview", content=b"x").status_code == 403
 
 

@@ -142,7 +142,7 @@ class Messages(DeadLetters):
         if found is None:
             return []
         if found[1] is None:
-            looking.same(found[0], (), "received by who is not the active consumer")
+            looking.same(found[0], (), "received by another than the active consumer")
             return []
         shared = found[1].kind is SubscriptionType.KEY_SHARED
         alone = found[1].present == {consumer}

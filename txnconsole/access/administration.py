@@ -54,7 +54,7 @@ def create_token(
         NotYours: it would permit more than the user may do.
     """
     with recorded_atomically(Change(actor, "token.create", f"user:{user_name}")) as recording:
-        # Who changes the user meanwhile waits, and then ends this token as well; or comes first.
+        # A change of the user meanwhile waits, and then ends this token as well; or it comes first.
         user = _lock(user_name) or find_user(user_name)
         given = frozenset(roles)
         if own and not permissions_of(given) <= permissions_of(roles_of(user)):

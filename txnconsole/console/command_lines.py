@@ -33,7 +33,7 @@ _MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PageAddress:
-    """The address of a page: the names in its path, its query, and the name of who looks at it."""
+    """The address of a page: the names in its path, its query, and the name of its reader."""
 
     path: Mapping[str, Any]
     query: QueryDict

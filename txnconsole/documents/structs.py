@@ -98,7 +98,7 @@ class TransactionDocument(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of a transaction at ``as_of``, without payloads and keys.
 
     ``unavailable`` names brokers that could not be asked, ``cut`` the lists that go on; ``audit``
-    is null for who may not read it."""
+    is null for a reader who may not see it."""
 
     format: Literal["txnconsole/transaction"]
     version: Literal[1]

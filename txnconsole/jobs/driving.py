@@ -118,8 +118,8 @@ def _begin(held: _Held) -> list[JobItem]:
 
 
 def _record(held: _Held, items: Sequence[JobItem], results: Sequence[ItemResult]) -> bool:
-    """Write the results of a step down, with their audit entries; False when another has taken
-    the job over, who finds the same results."""
+    """Write the results of a step down, with their audit entries; False when another worker
+    has taken the job over; it finds the same results."""
     failed = sum(result.state is ItemState.FAILED for result in results)
     with transaction.atomic():
         job = _locked(held)

@@ -61,7 +61,7 @@ def cancel(job_id: int, who: str) -> Job:
     """
     with transaction.atomic():
         job = find(job_id, lock=True)
-        # When a step is under way, who finishes it ends the job.
+        # When a step is under way, the worker that finishes it ends the job.
         if not job.cancel(who, at_once=job.begun == job.position):
             raise InvalidJobState(
                 f"Job {job_id} is {job.state}; there is nothing left to cancel.",

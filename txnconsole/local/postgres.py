@@ -64,7 +64,7 @@ class Login(NamedTuple):
     group: str
 
 
-#: Of the processes, who change rows, and of jobs that only read.
+#: Those of the processes, which change rows, and of jobs that only read.
 WRITER = Login("txnconsole_processes", "txnconsole_writer")
 READER = Login("txnconsole_jobs", "txnconsole_reader")
 

@@ -92,7 +92,7 @@ def databases(
     """Make the databases and logins that are missing: the coordinators' is the first.
 
     Returns:
-        The settings of who migrates, and those of the processes, who own no table.
+        The settings of the process that migrates, and those of the others, which own no table.
     """
     postgres.create_databases(names)
 

@@ -34,8 +34,8 @@ _log = structlog.get_logger(__name__)
 _PENDING_SECONDS = 5
 #: After a failure no wake-up is tried for this long: the periodic sweep does the work anyway.
 _PAUSE_SECONDS = 1.0
-#: One command: a pipeline of two costs its caller, who is about to answer a commit, twice as much.
-#: Answers something when nobody is at it.
+#: One command: a pipeline of two costs its caller, which is about to answer a commit, twice as
+#: much. Answers something when no worker is at it.
 _WAKE = """
 redis.call('ZADD', KEYS[1], 0, ARGV[1])
 return redis.call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[2])
@@ -61,8 +61,8 @@ def wake_finalizer(tc_id: int) -> None:
     """Have a worker finalize the coordinator's due transactions soon; never fails.
 
     The coordinator is put on a list, once however often it is woken. One worker at a time takes all
-    of them (:func:`take`), and goes on until nobody has been woken for a while: only who finds no
-    worker at it sends one a message.
+    of them (:func:`take`), and goes on until no other has been woken for a while: only a
+    caller that finds no worker at it sends a message.
     """
     if time.monotonic() < _Pause.until:
         return
@@ -98,9 +98,9 @@ def begin() -> str:
 
 
 def take(turn: str, *, wait: float = 0.0) -> Taken:
-    """The coordinators that have been woken since, for the worker whose turn it is: who comes from
-    now on sends no message. Waits so many seconds for the first. There are none when nobody has
-    been woken, and when Redis does not say.
+    """The coordinators that have been woken since, for the worker whose turn it is: callers that
+    come from now on send no message. Waits so many seconds for the first. There are none when
+    none has been woken, and when Redis does not say.
     """
     client = connection()
     try:
@@ -122,8 +122,8 @@ def take(turn: str, *, wait: float = 0.0) -> Taken:
 
 
 def leave(turn: str) -> bool:
-    """The worker is done: who comes from now on sends one a message. Answers whether it may go;
-    False: somebody has come meanwhile, and it is to go on."""
+    """The worker is done: a caller that comes from now on sends a message. Answers whether the
+    worker may go; False: somebody has come meanwhile, and it is to go on."""
     client = connection()
     try:
         if client.get(_key(_LANE)) not in {None, turn.encode()}:

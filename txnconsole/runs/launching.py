@@ -23,7 +23,7 @@ from txnconsole.runs.models import PipelineRun, RunOrigin
 SILENCE = timedelta(seconds=30)
 #: So long it may take to start, on a machine that has much else to do.
 STARTING = timedelta(minutes=3)
-#: What whoever decides what runs next takes turns at.
+#: The name of the lock under which it is decided what runs next.
 _LAUNCHING = "pipeline_runs"
 _SCHEDULER = Actor("schedule")
 

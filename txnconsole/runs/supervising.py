@@ -41,7 +41,7 @@ _BEAT_SECONDS = 1.0
 #: After SIGTERM; what still lives then is killed.
 _GRACE_SECONDS = 15.0
 _TAIL_BYTES = 8_000
-#: Of a run's token, and after how much of it the supervisor renews it.
+#: For how long a run's token is valid, and after how much of that the supervisor renews it.
 _TOKEN_LIFE, _TOKEN_RENEWAL = timedelta(minutes=5), timedelta(minutes=1)
 _MOST = 2**31 - 1
 #: Exit statuses of a job (txnconsole/pipeline/jobs/run.py).

@@ -23,7 +23,7 @@ from txnconsole.queue.wakeup import REQUEST_ID, TRACEPARENT
 from txnconsole.tracing import flush
 
 _RUN = "txnconsole_run"
-#: Whose last run the console shows.
+#: The tasks whose last run the console shows.
 _SHOWN = frozenset({"expire", "sweep", "take_snapshots"})
 
 

@@ -107,7 +107,7 @@ def _whatever_stands(right: Prepared) -> Prepared:
 
 
 def _for_ever(right: Callable[..., Any]) -> Callable[..., Any]:
-    """Who has been the active consumer once takes itself for it from then on."""
+    """A consumer that was the active one once takes itself for it from then on."""
     holders: dict[tuple[Any, str], LeaseHolder] = {}
 
     def hold(self: Leases, place: Any, consumer: str) -> LeaseHolder | None:

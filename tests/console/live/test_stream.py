@@ -107,7 +107,7 @@ def test_a_stream_says_bye_when_its_user_has_signed_out(session: str) -> None:
 def test_a_stream_ends_when_its_user_may_not_read_any_more(
     session: str, change: str, reason: str
 ) -> None:
-    """Who has lost a role is still signed in, and is not told to sign in again."""
+    """A user who has lost a role is still signed in, and is not told to sign in again."""
 
     async def scenario(stream: AsyncIterator[str], hub: Hub) -> None:
         await anext(stream)

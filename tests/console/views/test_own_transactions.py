@@ -1,4 +1,4 @@
-"""Who may read and end only their own transactions does so in the console as over REST."""
+"""A user who may read and end only their own transactions does so in the console as over REST."""
 
 from __future__ import annotations
 

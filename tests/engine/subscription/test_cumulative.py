@@ -255,7 +255,7 @@ def test_what_was_claimed_before_it_was_delivered_is_given_back_in_order(
 def test_neither_markers_nor_aborted_messages_count_as_acknowledged(
     engine: Engine, ending: object
 ) -> None:
-    """Claimed by who has received nothing: no reader has passed them."""
+    """Claimed by a consumer that has received nothing: no reader has passed them."""
     make_topic(engine)
     subscribe(engine, type=SubscriptionType.EXCLUSIVE)
     done, gone, txn = (open_txn(engine) for _ in range(3))

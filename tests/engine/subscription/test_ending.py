@@ -175,7 +175,7 @@ def test_orphans_at_or_below_the_low_water_mark_are_given_back(engine: Engine) -
 def test_a_mark_passes_over_very_many_orphans_a_part_in_each_sql_transaction(
     engine: Engine,
 ) -> None:
-    """Who acknowledges waits for the cursors meanwhile, and a statement for very many would be
+    """Acknowledgements wait for the cursors meanwhile, and a statement for very many would be
     ended by its time limit, each time again."""
     orphans = 5100
     make_topic(engine)

@@ -18,8 +18,8 @@ class Reading:
     Attributes:
         position: identifies what was seen; equal positions mean that nothing changed.
         change: what to tell the listeners; None when nothing changed since the last reading.
-        firing: how many alerts fire, which has nothing to do with the channel: who looks adds it,
-            for the frame around every page. None when that is not known.
+        firing: how many alerts fire, which has nothing to do with the channel: it is added to each
+            reading, for the frame around every page. None when that is not known.
     """
 
     position: str

@@ -20,7 +20,7 @@ class SignInForm(AuthenticationForm):
     """Limits attempts as :mod:`txnconsole.access.sign_ins` says."""
 
     request: HttpRequest
-    #: How long to wait, of who has made too many.
+    #: How long to wait after too many attempts; None: this one may be made.
     wait: timedelta | None = None
 
     def clean(self) -> dict[str, Any]:

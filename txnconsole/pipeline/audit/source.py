@@ -39,8 +39,8 @@ _RELATIONS = {
     "in_flight": "dispatch",
     "dead_letters": "dead_letters",
 }
-#: What is copied before the others: who is in the archive by then has its markers in all of them,
-#: and a letter that is no longer on its way has arrived at whatever broker it went to.
+#: What is copied before the others: a transaction that is in the archive by then has its markers in
+#: all of them, and a letter that is no longer on its way has arrived at whatever broker it went to.
 _BEFORE = {"archived_before": "archive", "letters_before": "letters"}
 #: What is made of a relation before it is written down.
 _OPENED = {"dispatch": in_flight}
