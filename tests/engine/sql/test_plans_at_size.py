@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.engine.fill import fill_coordinator, fill_partition
 from engine import Engine
-from tests.engine.sql.test_plans import check, connected, on_broker, on_coordinator, warm
+from tests.engine.sql.hot_statements import check, connected, on_broker, on_coordinator, warm
 from tests.engine.support import P0, SUBSCRIPTION, batch, make_topic, open_txn, sql, subscribe
 
 

@@ -13,7 +13,7 @@ import pytest
 from engine import Engine
 from engine.model.topic import BufferKind
 from engine.postgres.database import Database
-from tests.engine.sql.test_plans import (
+from tests.engine.sql.hot_statements import (
     EMPTY_BROKER,
     INDEXES,
     Hot,

@@ -11,7 +11,7 @@ from engine.model.ranges import Ranges
 from engine.model.topic import BufferKind
 from engine.model.topic_name import SubscriptionName
 from engine.subscription import backlog as counting
-from tests.engine.sql.test_plans import connected, counters, undone
+from tests.engine.sql.hot_statements import connected, counters, undone
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
