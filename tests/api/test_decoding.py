@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.model.page import encode_cursor
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
-from txnconsole.api import decoding
+from txnconsole.api import decoding, field_errors
 from txnconsole.api.paging import Cursors
 from txnconsole.api.structs.batches import MessageIn, Produce
 
@@ -157,6 +157,35 @@ def test_a_text_of_another_form_is_told_which_in_words(
 def test_of_very_many_fields_that_are_wrong_some_are_named(program: Caller, topic: str) -> None:
     answer = program.post("/transactions", {f"f{number}": 1 for number in range(10_000)})
     assert len(_named(answer)) == 20
+
+
+def test_of_very_many_unknown_fields_no_more_are_looked_at_than_are_named() -> None:
+    class Counted(dict[str, int]):
+        looked_at = 0
+
+        def __iter__(self) -> Iterator[str]:
+            for name in super().__iter__():
+                self.looked_at += 1
+                yield name
+
+    given = Counted({f"f{number}": 1 for number in range(10_000)})
+    refused = msgspec.ValidationError("Object contains unknown field `f0`")
+    assert len(field_errors.errors_of(refused, Produce, lambda: given, strict=True)) == 20
+    assert given.looked_at <= 20
+
+
+def test_no_name_of_a_field_makes_the_search_for_its_place_long(program: Caller) -> None:
+    # Read to its end from each beginning of a place in it, as once, it takes an hour, in which the
+    # process answers nobody.
+    name = " - at `$" * 120_000 + "\n"
+    answer = program.post("/transactions", {name: 1})
+    assert _named(answer) == {f"{name[:100]}…"}
+    assert len(answer.content) < 1_000
+
+
+@pytest.mark.parametrize("name", ["a`b", "a\nb", " - at `$.b", "unknown field `a`"])
+def test_an_unknown_field_is_named_whatever_it_is_called(name: str, program: Caller) -> None:
+    assert name in _named(program.post("/transactions", {name: 1}))
 
 
 def _named(answer: Answer) -> set[str]:

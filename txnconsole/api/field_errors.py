@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,11 +17,13 @@ from txnconsole.api.choices import choices
 from txnconsole.api.structs.fields import IN_WORDS, NO_TIME
 
 _WORDS = {repr(pattern): words for pattern, words in IN_WORDS.items()}
-#: The end of msgspec's messages: the place in the body, or the name of a member, that is wrong.
-_WHERE = re.compile(r" - at (`key` in )?`\$\.?(.*?)`$")
+#: The end of msgspec's messages: the place in the body, or the name of a member, that is wrong. A
+#: place is made of our fields' names; what stands before it may be a caller's own name of any form
+#: and length, so that no search may go through it anew from each of its characters.
+_WHERE = re.compile(r" - at (`key` in )?`\$\.?([^`\s]*)`\Z")
 _NAME = "a name in it: "
 _PATTERN = re.compile(rf"({_NAME})?Expected `str` matching regex (.*)")
-_UNKNOWN = re.compile(r"unknown field `(.*?)`")
+_UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
 _OTHER_TIME = "Invalid RFC3339 encoded datetime"
 _MISSING = re.compile(r"missing required field `(.*?)`")
 _LONGEST_TOLD = 100
@@ -45,7 +48,7 @@ def errors_of(
         return first  # Nothing after the first wrong place can be read.
     if not isinstance(values, Mapping) or not isinstance(kind, type(msgspec.Struct)):
         return first
-    found = first | dict(_each_field(kind, values, strict=strict))
+    found = first | dict(islice(_each_field(kind, values, strict=strict), _MOST_TOLD))
     return dict(list(found.items())[:_MOST_TOLD])
 
 
@@ -67,7 +70,7 @@ def _each_field(
     for name in values:
         known = name in fields or not isinstance(name, str)  # MessagePack's may be of any type.
         if not known and kind.__struct_config__.forbid_unknown_fields:
-            yield name, "is unknown"
+            yield _shortened(name), "is unknown"
 
 
 def _located(text: str, kind: object) -> tuple[str, str]:
@@ -84,7 +87,7 @@ def _place(text: str) -> tuple[str, str]:
     for pattern, problem in ((_UNKNOWN, "is unknown"), (_MISSING, "is missing")):
         named = pattern.search(message)
         if named is not None:
-            return ".".join(part for part in (path, named[1]) if part), problem
+            return ".".join(part for part in (path, _shortened(named[1])) if part), problem
     return path, message
 
 
@@ -102,5 +105,5 @@ def _told(path: str, problem: str, kind: object) -> tuple[str, str]:
     return path, problem
 
 
-def _shortened(message: str) -> str:
-    return message if len(message) <= _LONGEST_TOLD else f"{message[:_LONGEST_TOLD]}…"
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}…"
