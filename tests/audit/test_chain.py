@@ -142,6 +142,29 @@ def test_the_database_gives_number_time_and_hash_whatever_a_writer_claims() -> N
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("claimed", [2**63 - 2, -7])
+def test_no_table_that_a_writer_makes_passes_for_the_log(claimed: int) -> None:
+    record(Change(WHO, "x", "y"))
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL ROLE {WRITER.group}")
+        cursor.execute("CREATE TEMPORARY TABLE audit_entry (LIKE public.audit_entry)")
+        cursor.execute(
+            "INSERT INTO pg_temp.audit_entry"
+            " SELECT %s, now(), '', 0, '', '', '', '', '', '', '', '', 'made up'",
+            [claimed],
+        )
+        cursor.execute(
+            "INSERT INTO public.audit_entry"
+            " (who, action, object, reason, before, after, result, request_id)"
+            " VALUES ('forger', '', '', '', '', '', '', '')"
+        )
+        cursor.execute("DROP TABLE pg_temp.audit_entry")
+        cursor.execute("RESET ROLE")
+    assert [entry.sequence for entry in AuditEntry.objects.order_by("sequence")] == [1, 2]
+    assert verify().fault is None
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("tampering", "where", "problem"),
     [
