@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tests.api.conftest import Caller
 from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs.models import JobState
+from txnconsole.runs.disclosing import WITHHELD
 from txnconsole.runs.models import PipelineRun
 
 RUNS = "/pipeline/runs"
@@ -58,6 +59,23 @@ def test_a_run_goes_from_its_start_to_its_repetition(as_role: Callable[..., Call
         ("run.repeat", "done"),
         ("run.cancel", "done"),
     ]
+
+
+def test_what_a_job_said_is_told_to_those_who_may_read_payloads(
+    as_role: Callable[..., Caller],
+) -> None:
+    quoting = "[CAST_INVALID_INPUT] The value '4111111111111111' of the type"
+    ran = {"kind": "replay", "parameters": {}, "origin": "api", "state": JobState.FAILED}
+    told = PipelineRun.objects.create(**ran, exit_code=1, error=quoting, log_tail=quoting)
+    lost = PipelineRun.objects.create(**ran, error="Its process has ended without a word")
+    viewer, operator = as_role("viewer"), as_role("operator", user="otto")
+    for path in (RUNS, f"{RUNS}/{told.pk}", "/jobs", f"/jobs/run-{told.pk}"):
+        assert "4111" in operator.get(path).content.decode()
+        answer = viewer.get(path)
+        assert answer.status == 200
+        assert "4111" not in answer.content.decode()
+        assert WITHHELD in answer.content.decode()
+    assert viewer.get(f"{RUNS}/{lost.pk}").json["error"] == lost.error
 
 
 def test_unknown_jobs_and_runs_are_named(as_role: Callable[..., Caller]) -> None:

@@ -17,6 +17,7 @@ from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs.models import JobState
 from txnconsole.preferences.models import Preferences
 from txnconsole.queue import heartbeat
+from txnconsole.runs.disclosing import WITHHELD
 from txnconsole.runs.models import Figure, PipelineRun
 
 pytestmark = pytest.mark.usefixtures("valkey_url")
@@ -116,6 +117,16 @@ def test_a_viewer_sees_runs_and_starts_none(engine: Engine, viewer: Client) -> N
     for action in ("repeat", "cancel"):
         assert viewer.post(f"/pipeline/{run.pk}/{action}").status_code == 403
     assert PipelineRun.objects.count() == 1
+
+
+def test_what_a_job_said_is_shown_to_those_who_may_read_payloads(
+    engine: Engine, viewer: Client, operator: Client
+) -> None:
+    run = _run(state=JobState.FAILED, exit_code=1, error="The value 4111", log_tail="value 4111")
+    assert operator.get(f"/pipeline/{run.pk}").content.count(b"4111") == 2
+    page = viewer.get(f"/pipeline/{run.pk}").content.decode()
+    assert "4111" not in page
+    assert WITHHELD in page
 
 
 def test_an_audit_with_findings_is_shown_with_its_evidence(engine: Engine, viewer: Client) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from rest_framework.request import Request
 
 from engine.model.page import decode_cursor, encode_cursor, foreign_cursor
+from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
@@ -36,6 +37,7 @@ from txnconsole.jobs.models import JobItem as StoredItem
 from txnconsole.operations import jobs as operations
 from txnconsole.runs import lifecycle as runs
 from txnconsole.runs import operating
+from txnconsole.runs.disclosing import as_shown_to
 from txnconsole.runs.models import PipelineRun
 
 
@@ -115,7 +117,7 @@ class Jobs(Endpoint):
             else:
                 run_id = each.pk
         return JobPage(
-            items=[Job.of(each) for each in page],
+            items=[Job.of(_as_shown_to(call.principal, each)) for each in page],
             next_cursor=encode_cursor(job_id, run_id) if len(found) > query.limit else None,
         )
 
@@ -158,7 +160,8 @@ class OneJob(JobEndpoint):
     def get(self, call: Call[None, NoQuery]) -> JobWithItems:
         """Its progress, and the results of its first items; `next_cursor` is for its `/items`. A
         pipeline run has no items; its `href` leads to its results."""
-        return JobWithItems.whole(self.find(), self.page(ListJobItems()))
+        job = _as_shown_to(call.principal, self.find())
+        return JobWithItems.whole(job, self.page(ListJobItems()))
 
 
 class ItemsOfJob(JobEndpoint):
@@ -189,6 +192,10 @@ class CancellationOfJob(JobEndpoint):
         if self.is_run:
             return Job.of(operating.cancel(self.job_id, actor=self.actor(), reason=reason))
         return Job.of(operations.cancel(self.actor(), self.job_id, reason))
+
+
+def _as_shown_to(principal: Principal, job: StoredJob | PipelineRun) -> StoredJob | PipelineRun:
+    return as_shown_to(principal, job) if isinstance(job, PipelineRun) else job
 
 
 def _items(job_id: int, query: ListJobItems) -> JobItemPage:

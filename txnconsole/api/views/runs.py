@@ -19,6 +19,7 @@ from txnconsole.api.structs.runs import (
     StartRun,
 )
 from txnconsole.runs import lifecycle, operating
+from txnconsole.runs.disclosing import as_shown_to
 from txnconsole.runs.kinds import KINDS
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -63,7 +64,7 @@ class Runs(Endpoint):
                 runs = runs.filter(**{name: getattr(query, name)})
         page, next_cursor = page_by_number(runs, query)
         return RunPage(
-            items=[Run.of(run) for run in page],
+            items=[Run.of(as_shown_to(call.principal, run)) for run in page],
             next_cursor=next_cursor,
         )
 
@@ -95,8 +96,10 @@ class OneRun(Endpoint):
         summary="Show a pipeline run",
     )
     def get(self, call: Call[None, NoQuery]) -> RunWithResult:
-        """Its progress and, when it has ended, its result and the end of its log."""
-        return RunWithResult.whole(lifecycle.find(self.kwargs["run_id"]))
+        """Its progress and, when it has ended, its result and the end of its log. The log and the
+        job's error, which may quote messages, are for those who may read payloads."""
+        run = lifecycle.find(self.kwargs["run_id"])
+        return RunWithResult.whole(as_shown_to(call.principal, run))
 
 
 class RepetitionOfRun(Endpoint):

@@ -26,6 +26,7 @@ from txnconsole.console.slices import slice_of
 from txnconsole.console.transaction_views import COUNTED
 from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import lifecycle, operating
+from txnconsole.runs.disclosing import as_shown_to
 from txnconsole.runs.kinds import KINDS, Kind, kind_named
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -189,7 +190,7 @@ def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
 
 
 def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
-    found = lifecycle.find(run_id)
+    found = as_shown_to(request.principal, lifecycle.find(run_id))
     figures = {name: value for name, value in found.figures.items() if name != "offsets"}
     offsets = sorted(found.figures.get("offsets", {}).items(), key=_by_partition)
     result = dict(found.result or {})
