@@ -98,6 +98,26 @@ CASES = {
         True,
         Decision(step=Step.STAY, tell=NoticeKind.REMINDER),
     ),
+    "told once more when it is worse than was told": (
+        firing(worsened=True),
+        True,
+        Decision(step=Step.STAY, tell=NoticeKind.FIRING),
+    ),
+    "told so too when it cannot be measured": (
+        firing(worsened=True),
+        None,
+        Decision(step=Step.STAY, tell=NoticeKind.FIRING),
+    ),
+    "not told that it is worse within a silence": (
+        firing(worsened=True, silenced=True),
+        True,
+        Decision(step=Step.STAY),
+    ),
+    "nor when somebody sees to it": (
+        firing(worsened=True, acknowledged=True),
+        True,
+        Decision(step=Step.STAY),
+    ),
     "not reminded of what somebody sees to": (
         firing(notified_at=ago(5 * 3600), acknowledged=True),
         True,

@@ -20,7 +20,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from tests.alerts.conftest import look, pass_time, rule_of, webhook
+from tests.alerts.conftest import alert, look, pass_time, rule_of, webhook
 from tests.engine.support import sql, unreachable
 from tests.support.eventually import eventually
 from txnconsole.alerts import evaluating, handling, notices, reading
@@ -30,6 +30,7 @@ from txnconsole.alerts.measuring import Measured, Measurements
 from txnconsole.alerts.models import Alert, Evaluation, Notice, Rule, Silence
 from txnconsole.alerts.states import AlertState, NoticeKind
 from txnconsole.audit.chain import Actor
+from txnconsole.enginedb.clock import database_now
 
 TOPIC = TopicName("public", "default", "flights")
 PARTITION = PartitionName(TOPIC, 0)
@@ -425,6 +426,50 @@ def test_whoever_heard_of_an_alert_hears_of_its_end_and_nobody_else(engine: Engi
     assert only().state == AlertState.RESOLVED
     heard = [(notice.channel.name, notice.kind) for notice in Notice.objects.all()]
     assert heard == [("worst", NoticeKind.FIRING), ("worst", NoticeKind.RESOLVED)]
+
+
+def test_channels_hear_when_an_alert_that_fires_becomes_more_severe_and_only_once(
+    engine: Engine,
+) -> None:
+    rule = rule_of(Kind.HELD_BACK, threshold=0, severity="warning", remind_ms=0)
+    webhook(name="all")
+    webhook(name="worst", min_severity="critical")
+    hold_back(engine)
+    look(engine, 2)
+    for severity in ("critical", "info", "critical"):
+        Rule.objects.filter(pk=rule.pk).update(severity=severity)
+        look(engine, 2)
+    heard = [(notice.channel.name, notice.kind) for notice in Notice.objects.all()]
+    firing = NoticeKind.FIRING
+    assert heard == [("all", firing), ("all", firing), ("worst", firing)]
+
+
+def test_what_became_more_severe_within_a_silence_is_told_when_the_silence_is_over(
+    engine: Engine,
+) -> None:
+    rule = rule_of(Kind.HELD_BACK, threshold=0, severity="warning", remind_ms=0)
+    webhook(name="worst", min_severity="critical")
+    hold_back(engine)
+    look(engine, 2)
+    until = only().measured_at + timedelta(seconds=30)
+    Silence.objects.create(until=until, reason="work", created_by="ann")
+    Rule.objects.filter(pk=rule.pk).update(severity="critical")
+    look(engine, 2)
+    assert only().severity == "critical"
+    assert not Notice.objects.exists()
+    pass_time(60)
+    look(engine)
+    assert Notice.objects.get().kind == NoticeKind.FIRING
+
+
+def test_an_alert_of_before_was_told_with_the_severity_that_it_has() -> None:
+    told, untold = alert(1, notified_at=database_now()), alert(2)
+    import_module("txnconsole.alerts.migrations.0005_alert_notified_severity").told_as_they_are(
+        apps, None
+    )
+    told.refresh_from_db()
+    untold.refresh_from_db()
+    assert (told.notified_severity, untold.notified_severity) == ("warning", "")
 
 
 def test_a_channel_that_was_made_while_an_alert_fired_hears_nothing_of_its_end(

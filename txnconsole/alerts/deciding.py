@@ -29,13 +29,15 @@ class Known:
     """What a decision needs to know of an alert that is pending or firing.
 
     ``clear_since``: since when the value has not been above the threshold; None while it is above.
-    ``notified_at``: when people were last told that it fires; None when never.
+    ``notified_at``: when people were last told that it fires; None when never. ``worsened``: it has
+    become more severe than they were told.
     """
 
     state: AlertState
     pending_since: datetime
     clear_since: datetime | None = None
     notified_at: datetime | None = None
+    worsened: bool = False
     acknowledged: bool = False
     silenced: bool = False
 
@@ -104,11 +106,12 @@ def _firing(limits: Limits, known: Known, *, above: bool | None, now: datetime) 
 
 
 def _telling(limits: Limits, known: Known, now: datetime) -> NoticeKind | None:
-    """What to tell of a firing alert: the first time when no silence covers it, then a reminder
-    whenever one is due, until somebody acknowledges it."""
+    """What to tell of a firing alert: the first time when no silence covers it, and once more when
+    it has become more severe, then a reminder whenever one is due, until somebody acknowledges
+    it."""
     if known.silenced or known.acknowledged:
         return None
-    if known.notified_at is None:
+    if known.notified_at is None or known.worsened:
         return NoticeKind.FIRING
     due = limits.remind is not None and now - known.notified_at >= limits.remind
     return NoticeKind.REMINDER if due else None

@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from engine import Engine
 from txnconsole.alerts import notices
 from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
-from txnconsole.alerts.kinds import Kind
+from txnconsole.alerts.kinds import Kind, Severity
 from txnconsole.alerts.measuring import MAX_OBJECTS, Measured, Measurements, Sample
 from txnconsole.alerts.models import Alert, Evaluation, Rule
 from txnconsole.alerts.silencing import Silences, open_silences
@@ -98,7 +98,7 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
                 above = sample.value > rule.threshold
                 alert.value, alert.detail = sample.value, sample.detail
             until = silences.until(rule.pk, name)
-            known = _known(alert, silenced=until is not None)
+            known = _known(rule, alert, silenced=until is not None)
             decision = decide(limits, known, above=above, now=at)
             if decision.step is Step.DROP:
                 dropped.append(alert.pk)
@@ -175,12 +175,14 @@ def _begin(rule: Rule, objects: Sequence[str], samples: Mapping[str, Sample], at
     )
 
 
-def _known(alert: Alert, *, silenced: bool) -> Known:
+def _known(rule: Rule, alert: Alert, *, silenced: bool) -> Known:
+    told = alert.notified_severity
     return Known(
         state=AlertState(alert.state),
         pending_since=alert.pending_since,
         clear_since=alert.clear_since,
         notified_at=alert.notified_at,
+        worsened=bool(told) and Severity(rule.severity).rank > Severity(told).rank,
         acknowledged=alert.acknowledged_at is not None,
         silenced=silenced,
     )
@@ -189,7 +191,7 @@ def _known(alert: Alert, *, silenced: bool) -> Known:
 #: The columns of an alert that an evaluation may change, besides its values.
 _FIELDS = (
     *("state", "fired_at", "clear_since", "resolved_at", "resolution", "notified_at"),
-    *("silenced_until", "rule_name", "severity", "threshold"),
+    *("notified_severity", "silenced_until", "rule_name", "severity", "threshold"),
 )
 
 
@@ -203,7 +205,7 @@ def _carry_out(
     """Note a decision on its alert; whether that began to fire or was resolved."""
     alert.clear_since, alert.silenced_until = decision.clear_since, until
     if decision.tell in (NoticeKind.FIRING, NoticeKind.REMINDER):
-        alert.notified_at = at
+        alert.notified_at, alert.notified_severity = at, rule.severity
     if decision.step is Step.FIRE:
         alert.state, alert.fired_at = AlertState.FIRING, at
     if decision.step is Step.RESOLVE:

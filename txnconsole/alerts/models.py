@@ -73,6 +73,8 @@ class Alert(models.Model):
     resolution = models.TextField(default="")
     measured_at = models.DateTimeField()
     notified_at = models.DateTimeField(null=True)
+    #: The severity that people were told then.
+    notified_severity = models.CharField(max_length=16, default="", db_default="")
     silenced_until = models.DateTimeField(null=True)
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.TextField(default="")

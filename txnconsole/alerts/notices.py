@@ -13,7 +13,8 @@ from txnconsole.alerts.states import NoticeKind
 def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
     """Make notices for enabled channels, within the surrounding SQL transaction.
 
-    A channel is told that an alert fires when it takes alerts of that severity, and that it is over
+    A channel is told that an alert fires when it takes alerts of that severity, once more when the
+    alert becomes more severe, and that it is over
     when it was told of it before. Of alerts about silent workers, which nobody could tell, all
     channels of their severity hear when they are over.
     """
