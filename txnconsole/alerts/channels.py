@@ -18,7 +18,7 @@ from txnconsole.alerts.delivering import attempt, claim, send_again
 from txnconsole.alerts.errors import AlertChannelNotFound, AlertConflict, AlertMessageNotFound
 from txnconsole.alerts.kinds import Severity
 from txnconsole.alerts.models import Channel, Message
-from txnconsole.alerts.naming import invalid, stored_name, unique_name
+from txnconsole.alerts.naming import invalid, require_unchanged, stored_name, unique_name
 from txnconsole.alerts.signing import new_secret
 from txnconsole.alerts.states import ChannelKind
 from txnconsole.audit.chain import Actor, Change, recorded, recorded_atomically
@@ -85,11 +85,17 @@ def create_channel(actor: Actor, settings: ChannelSettings) -> Channel:
         return find_channel(channel.pk)
 
 
-def change_channel(actor: Actor, channel_id: int, settings: ChannelSettings) -> Channel:
+def change_channel(
+    actor: Actor, channel_id: int, settings: ChannelSettings, *, seen: str | None = None
+) -> Channel:
     """Change a channel. Messages that are still queued go to its new address.
+
+    Args:
+        seen: the version that is to be replaced; None: whatever is there.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
+        AlertSettingsChanged: it is another version by now.
         InvalidRequest: a field has a value that it cannot have, or the kind would change.
         AlertConflict: the name is taken.
     """
@@ -97,6 +103,7 @@ def change_channel(actor: Actor, channel_id: int, settings: ChannelSettings) -> 
     with recorded_atomically(change) as recording:
         channel = find_channel(channel_id, lock=True)
         recording.before = _facts(channel)
+        require_unchanged(channel, seen)
         fields = _checked(settings)
         if settings.kind != channel.kind:
             raise invalid("kind", "cannot change; make another channel")

@@ -41,5 +41,9 @@ class AlertConflict(EngineError):
     code = "AlertConflict"
 
 
+class AlertSettingsChanged(AlertConflict):
+    """Somebody else has changed the rule or channel since it was seen."""
+
+
 class DeliveryFailed(Exception):
     """A message could not be sent. The text says why and holds no secret: it is shown."""

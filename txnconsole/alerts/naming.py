@@ -1,4 +1,4 @@
-"""What rules and channels may be called, and what is told of a field that cannot be."""
+"""What rules and channels share: their names, their versions, what is told of a bad field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from django.db import IntegrityError, transaction
 
 from engine.model.errors import InvalidRequest
-from txnconsole.alerts.errors import AlertConflict
+from engine.model.moment import time_text
+from txnconsole.alerts.errors import AlertConflict, AlertSettingsChanged
+from txnconsole.alerts.models import Channel, Rule
 
 
 def invalid(field: str, problem: str) -> InvalidRequest:
@@ -25,6 +27,27 @@ def stored_name(name: str) -> str:
     if not name.strip() or not name.isprintable() or len(name) > 120:
         raise invalid("name", "must have 1 to 120 printable characters")
     return name.strip()
+
+
+def version_of(stored: Rule | Channel) -> str:
+    """What tells a rule or channel from what it was before its last change: ``changed_at``, as the
+    REST contract writes it."""
+    return time_text(stored.changed_at)
+
+
+def require_unchanged(stored: Rule | Channel, seen: str | None) -> None:
+    """Let nobody replace what they have not seen.
+
+    Args:
+        stored: what there is, locked.
+        seen: the version that whoever changes it has seen; None: they replace whatever is there.
+
+    Raises:
+        AlertSettingsChanged: it is another one now.
+    """
+    if seen is not None and seen != version_of(stored):
+        who = stored.changed_by or "Somebody"
+        raise AlertSettingsChanged(f"{who} has changed {stored.name!r} since you opened it.")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from txnconsole.alerts import notices
 from txnconsole.alerts.errors import AlertConflict, AlertRuleNotFound
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
-from txnconsole.alerts.naming import invalid, stored_name, unique_name
+from txnconsole.alerts.naming import invalid, require_unchanged, stored_name, unique_name
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
 from txnconsole.audit.chain import Actor, Change, recorded_atomically
 from txnconsole.enginedb.advisory_lock import advisory_lock
@@ -73,11 +73,17 @@ def create_rule(actor: Actor, settings: RuleSettings) -> Rule:
         return find_rule(rule.pk)
 
 
-def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
+def change_rule(
+    actor: Actor, rule_id: int, settings: RuleSettings, *, seen: str | None = None
+) -> Rule:
     """Change a rule; the next evaluation judges its alerts by what it is then.
+
+    Args:
+        seen: the version that is to be replaced; None: whatever is there.
 
     Raises:
         AlertRuleNotFound: there is none of that number.
+        AlertSettingsChanged: it is another version by now.
         InvalidRequest: a field has a value that it cannot have, or the kind would change.
         AlertConflict: the name is taken.
     """
@@ -85,6 +91,7 @@ def change_rule(actor: Actor, rule_id: int, settings: RuleSettings) -> Rule:
     with recorded_atomically(change) as recording:
         rule = find_rule(rule_id, lock=True)
         recording.before = _facts(rule)
+        require_unchanged(rule, seen)
         fields = _checked(settings)
         if settings.kind != rule.kind:
             raise invalid("kind", "cannot change; make another rule")

@@ -10,8 +10,10 @@ from django import forms
 
 from engine.model.errors import EngineError
 from txnconsole.alerts.channels import ChannelSettings
+from txnconsole.alerts.errors import AlertSettingsChanged
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Channel, Rule
+from txnconsole.alerts.naming import version_of
 from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
 from txnconsole.console.confirmation import MIN_REASON, TOO_SHORT
@@ -96,7 +98,33 @@ class SilenceForm(forms.Form):
     )
 
 
-class RuleForm(forms.Form):
+class SettingsForm(forms.Form):
+    """A form that changes a rule or channel, or makes one. ``seen`` is the version that its reader
+    has seen (None of a new one); the page sends it along."""
+
+    def __init__(self, *arguments: Any, stored: Rule | Channel | None, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._stored = None if stored is None else version_of(stored)
+        self.seen = self._stored and (self.data.get("seen") or self._stored)
+
+    def show_changes(self) -> None:
+        """Say beside each field that differs what is stored, and take that for seen."""
+        self.seen = self._stored
+        for name in self.changed_data:
+            if name in self.initial:
+                self.add_error(name, f"It is {self._in_words(name)} now.")
+        self.add_error(None, "Save once more to have it as it stands here.")
+
+    def _in_words(self, name: str) -> str:
+        field, value = self.fields[name], self.initial[name]
+        if isinstance(field, forms.BooleanField):
+            return "on" if value else "off"
+        if isinstance(field, forms.ChoiceField):
+            return str(value).capitalize()
+        return ", ".join(str(value).split("\n"))
+
+
+class RuleForm(SettingsForm):
     """A rule, whose kind was chosen before; spans are in seconds, reminders in hours."""
 
     name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
@@ -119,7 +147,7 @@ class RuleForm(forms.Form):
         self.kind = kind
         self.terms = KINDS[kind]
         more.setdefault("initial", _rule_initial(kind, rule))
-        super().__init__(*arguments, **more)
+        super().__init__(*arguments, stored=rule, **more)
         self.fields["threshold"].label = f"Threshold ({_UNITS[self.terms.unit]})"
         if not self.terms.by_topic:
             del self.fields["topics"]
@@ -168,11 +196,18 @@ def _plain(number: float) -> float | int:
     return int(number) if number == int(number) else number
 
 
-class ChannelForm(forms.Form):
+class _LinesField(forms.CharField):
+    """Words one a line, however they were sent."""
+
+    def to_python(self, value: Any) -> str:
+        return "\n".join(str(super().to_python(value)).split())
+
+
+class ChannelForm(SettingsForm):
     """An e-mail channel or a webhook; an existing webhook keeps its URL when none is given."""
 
     name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
-    recipients = forms.CharField(
+    recipients = _LinesField(
         label="Recipients, one a line",
         widget=forms.Textarea(attrs=_field(rows=4, spellcheck="false")),
     )
@@ -204,7 +239,7 @@ class ChannelForm(forms.Form):
                     "enabled": channel.enabled,
                 },
             )
-        super().__init__(*arguments, **more)
+        super().__init__(*arguments, stored=channel, **more)
         del self.fields["url" if kind is ChannelKind.EMAIL else "recipients"]
         if channel is not None and kind is ChannelKind.WEBHOOK:
             self.fields["url"].required = False
@@ -241,3 +276,5 @@ def refusal_shown_in(form: forms.Form) -> Generator[None]:
                 told = True
         if not told:
             form.add_error(None, error.message)
+        if isinstance(form, SettingsForm) and isinstance(error, AlertSettingsChanged):
+            form.show_changes()

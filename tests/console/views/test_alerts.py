@@ -357,6 +357,74 @@ def test_a_rule_is_changed_and_deleted_by_administrators_alone(
     assert not Rule.objects.exists()
 
 
+def sent_back(page: Any) -> dict[str, Any]:
+    """What a browser sends of a form of settings as it was shown."""
+    form = page.context["form"]
+    values = {name: form[name].value() for name in form.fields}
+    values["enabled"] = "on" if values["enabled"] else ""
+    [seen] = re.findall(r'name="seen" value="([^"]+)"', page.content.decode())
+    return values | {"seen": seen}
+
+
+def test_of_two_who_change_a_rule_at_once_the_second_is_shown_what_the_first_has_done(
+    admin: Client,
+) -> None:
+    path = f"/alerts/rules/{rule_of(Kind.HELD_BACK).pk}"
+    mine = theirs = sent_back(admin.get(path))
+    theirs = theirs | {"threshold": "90", "severity": "critical"}
+    assert signed_in("admin", name="ann").post(path, theirs).status_code == 302
+    mine = mine | {"name": "mine", "clear": "20"}
+    wrong = admin.post(path, mine | {"threshold": ""})
+    assert sent_back(wrong)["seen"] == mine["seen"]
+    answer = admin.post(path, mine)
+    text = body(answer, 422)
+    assert "ann has changed &#x27;Partition held back&#x27; since you opened it." in text
+    errors = {name: told[0] for name, told in answer.context["form"].errors.items() if name}
+    errors.pop("__all__")
+    assert errors == {
+        "name": "It is Partition held back now.",
+        "threshold": "It is 90 now.",
+        "clear": "It is 0 now.",
+        "severity": "It is Critical now.",
+    }
+    rule = Rule.objects.get()
+    assert (rule.name, rule.threshold, rule.severity) == ("Partition held back", 90_000, "critical")
+    again = sent_back(answer)
+    assert (again["threshold"], again["clear"]) == ("60", "20")
+    assert admin.post(path, again).status_code == 302
+    rule.refresh_from_db()
+    assert (rule.name, rule.threshold, rule.clear_ms) == ("mine", 60_000, 20_000)
+
+
+def test_of_two_who_change_a_channel_at_once_the_second_is_shown_what_the_first_has_done(
+    admin: Client,
+) -> None:
+    recipients = ["ann@example.com", "bob@example.com"]
+    channel = Channel.objects.create(name="ops", kind="email", recipients=recipients)
+    path = f"/alerts/channels/{channel.pk}"
+    mine = sent_back(admin.get(path))
+    mine["recipients"] = mine["recipients"].replace("\n", "\r\n")  # As browsers send it.
+    assert admin.post(path, mine | {"enabled": "", "name": "off"}).status_code == 302
+    answer = admin.post(path, mine)
+    assert body(answer, 422)
+    errors = dict(answer.context["form"].errors)
+    errors.pop("__all__")
+    assert errors == {"name": ["It is off now."], "enabled": ["It is off now."]}
+    assert Channel.objects.get().enabled is False
+    assert admin.post(path, sent_back(answer)).status_code == 302
+    assert Channel.objects.get().enabled is True
+
+
+def test_a_webhooks_address_that_another_has_changed_is_not_told(admin: Client) -> None:
+    channel = Channel.objects.create(name="hook", kind="webhook", url="https://a.example/SECRET")
+    path = f"/alerts/channels/{channel.pk}"
+    mine = sent_back(admin.get(path)) | {"url": "https://b.example/MINE"}
+    assert admin.post(path, mine | {"url": "https://c.example/OTHER"}).status_code == 302
+    answer = admin.post(path, mine)
+    assert "OTHER" not in body(answer, 422)
+    assert Channel.objects.get().url == "https://c.example/OTHER"
+
+
 @pytest.mark.parametrize("field", ["hold", "clear", "remind"])
 def test_a_span_beyond_a_week_is_refused_however_large(field: str, admin: Client) -> None:
     rule = rule_of(Kind.HELD_BACK)

@@ -58,7 +58,7 @@ def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     form = RuleForm(Kind(found.kind), request.POST or None, rule=found)
     if request.method == "POST" and form.is_valid():
         with refusal_shown_in(form):
-            stored_rules.change_rule(actor_of(request), found.pk, form.settings())
+            stored_rules.change_rule(actor_of(request), found.pk, form.settings(), seen=form.seen)
             return HttpResponseRedirect(reverse("console:alert-rules"))
     return _form(request, "console/alerts/rule.html", form, rule=found)
 
@@ -110,7 +110,8 @@ def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
     form = ChannelForm(ChannelKind(found.kind), request.POST or None, channel=found)
     if request.method == "POST" and form.is_valid():
         with refusal_shown_in(form):
-            stored_channels.change_channel(actor_of(request), found.pk, form.settings())
+            changed = form.settings()
+            stored_channels.change_channel(actor_of(request), found.pk, changed, seen=form.seen)
             return HttpResponseRedirect(reverse("console:alert-channel", args=[found.pk]))
     return _form(
         request,
