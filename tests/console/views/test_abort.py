@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -9,7 +11,7 @@ from engine import Engine
 from engine.model.errors import CoordinatorUnavailable
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
-from engine.model.txn_status import EndReason, TxnStatus
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.questions import Questions
 from tests.engine.coordinator.test_archive import archive
@@ -98,6 +100,26 @@ def test_a_committed_transaction_cannot_be_aborted_and_the_attempt_is_recorded(
     assert answer.status_code == 409
     assert "cannot abort" in answer.content.decode()
     assert AuditEntry.objects.get().result == "InvalidTxnStatus"
+
+
+def test_what_was_decided_while_the_dialog_stood_open_is_not_offered_again(
+    orders: Orders, operator: Client, engine: Engine
+) -> None:
+    path = f"/transactions/{orders.open}/abort"
+    assert "Keep it open" in operator.get(path).content.decode()
+    engine.coordinator.end(orders.open, TxnAction.COMMIT)
+    for script in ({}, {"HX-Request": "true"}):
+        answer = operator.post(path, {"reason": REASON}, headers=script)
+        text = answer.content.decode()
+        assert answer.status_code == 409
+        assert "is decided" in text
+        assert "COMMITTING" in text
+        assert re.search(r'role="alert">[^<]*cannot abort', text), text
+        assert "Keep it open" not in text
+        assert "<form method" not in text.partition('id="dialog-title"')[2].partition("</main>")[0]
+    late = operator.post(path, {"reason": ""})
+    assert late.status_code == 422
+    assert "There is nothing left to abort." in late.content.decode()
 
 
 def test_nobody_is_asked_whether_to_abort_what_is_decided(orders: Orders, operator: Client) -> None:

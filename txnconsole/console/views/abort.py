@@ -30,8 +30,8 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Show what aborting would do; on POST, do it. Users may abort their own transactions,
     operators anybody's.
 
-    A missing reason is a 422, and a transaction that has ended otherwise a 409. Both have the form
-    in them, so that the dialog stays and says so.
+    A missing reason is a 422 with the form in it, so that the dialog stays and says so. Of what is
+    decided the dialog says how it ended, and why it cannot be aborted: as a 409 when asked to.
     """
     found = engine().coordinator.get(txn_id, owner=request.principal.owner_filter)
     if not request.principal.may_abort(found.owner):
@@ -53,6 +53,8 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         )
     except EngineError as error:
         form.add_error(None, error.message)
+        if not error.retryable:  # Decided meanwhile, as the dialog then says.
+            found = engine().coordinator.get(txn_id, owner=request.principal.owner_filter)
         return _dialog(request, found, form, status=503 if error.retryable else 409)
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Trigger": "aborted"})
@@ -63,17 +65,15 @@ def _dialog(
     request: ConsoleRequest, found: Transaction, form: ReasonForm, *, status: int = 200
 ) -> HttpResponse:
     context: dict[str, Any] = {"transaction": found, "form": form, "named": NAMED}
-    if found.status is not TxnStatus.OPEN and not form.is_bound:
+    if found.status is not TxnStatus.OPEN:
         context["is_decided"] = True
     elif len(found.partitions) > DETAILED:
         context["effect"] = region(
             lambda: engine().inspect.transactions.joint_effect([found.txn_id])
         )
     else:
-        asked = [TxnAction.ABORT]
-        if found.status is TxnStatus.OPEN:
-            asked.append(TxnAction.COMMIT)
-        impacts = region(lambda: engine().inspect.impacts(found, asked))
+        both = (TxnAction.ABORT, TxnAction.COMMIT)
+        impacts = region(lambda: engine().inspect.impacts(found, both))
         told = impacts.value or {}
         context |= {
             "unread": impacts.error,
