@@ -142,9 +142,10 @@ class Live extends EventTarget {
   /** What has come since the page's last turn, when it is due; what could not be kept is read again. */
   #takeTurn() {
     if (this.state !== "live" || !this.#turns.isDue) return;
+    const told = this.#turns.position;
     const changes = this.#beginTurn();
     if (!changes) return this.#emit("resync");
-    this.#position = this.#turns.position ?? this.#position;
+    this.#position = told ?? this.#position;
     changes.forEach((change) => this.#emit("delta", change));
     if (!changes.length) this.#emit("tick");
   }

@@ -9,7 +9,7 @@ const EARLY_MS = 200;
 export class Turns {
   #waiting = [];
   #last = -Infinity;
-  /** The channel's position after the newest change. */
+  /** The channel's position after the newest change that waits. */
   position;
 
   /** `pace`: milliseconds between two turns. */
@@ -33,7 +33,7 @@ export class Turns {
   /** Begins a turn, with the changes since the last one; null when they were too many to keep. */
   begin() {
     const changes = this.#waiting.length > MOST ? null : this.#waiting;
-    this.#waiting = [];
+    this.forget();
     this.#last = performance.now();
     return changes;
   }

@@ -80,6 +80,33 @@ def test_a_stream_that_broke_off_misses_nothing(
     expect(page.locator('#grid .cell[data-offset="0"]')).to_have_attribute("data-v", "delivered")
 
 
+#: Says that the page has been read again, and waits for two turns of the channel without news.
+_READ_AGAIN = """
+async () => {
+  const { live } = await import("/static/js/live.js");
+  live.moveTo("read again");
+  for (let turn = 0; turn < 2; turn += 1) {
+    await new Promise((then) => live.addEventListener("tick", then, { once: true }));
+  }
+}
+"""
+
+
+def test_where_a_page_stands_that_was_read_again_no_turn_without_news_sets_back(
+    context: BrowserContext, producer: Producer
+) -> None:
+    """Shown by a position that the stream does not have: the page asks for what it missed."""
+    page = Watched(context.new_page()).page
+    page.goto(producer.log)
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    producer.produce("told by the stream")
+    expect(page.locator('[data-figure="last"]')).to_have_text("0")
+    page.evaluate(_READ_AGAIN)
+    with page.expect_request("**/log/window*"):
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide'))")
+        page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+
+
 @pytest.mark.parametrize("options", [{"service_workers": "allow"}])
 def test_without_a_server_the_browser_shows_the_card_that_it_has_kept(
     context: BrowserContext, options: dict[str, Any]
