@@ -131,17 +131,30 @@ class CursorState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldAck:
+    """A pending acknowledgement, in the partition of a number.
+
+    Attributes:
+        held_ms: for how long its transaction has held something there; None of what was held before
+            that was noted.
+    """
+
+    partition: int
+    ack: PendingAck
+    held_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionView:
     """A subscription in some partitions of its topic, and what transactions hold in all of them.
 
     Attributes:
-        held: the partition's number and the pending acknowledgement.
         more_held: whether there is more of that than was read.
         unavailable: brokers that did not answer, and why.
     """
 
     cursors: tuple[CursorState, ...]
-    held: tuple[tuple[int, PendingAck], ...]
+    held: tuple[HeldAck, ...]
     more_held: bool
     unavailable: Mapping[str, str]
 
@@ -201,7 +214,7 @@ def view(reading: Reading, topic: Topic, name: str, numbers: range, limit: int) 
     """A subscription in some partitions of its topic; the part of each broker is one snapshot of
     it."""
     found: list[CursorState] = []
-    held: list[tuple[int, PendingAck]] = []
+    held: list[HeldAck] = []
     unavailable: dict[str, str] = {}
     key: dict[str, object] = {"topic_id": topic.topic_id, "name": name}
     for database in reading.brokers.of_topic(topic):
@@ -214,8 +227,11 @@ def view(reading: Reading, topic: Topic, name: str, numbers: range, limit: int) 
             unavailable[database.name] = error.message
             continue
         found += map(_cursor_state, rows)
-        held += [(row.number, pending_ack(row)) for row in pending]
-    held.sort(key=lambda each: (each[1].txn_id, each[0]))
+        held += [
+            HeldAck(partition=row.number, ack=pending_ack(row), held_ms=row.held_ms)
+            for row in pending
+        ]
+    held.sort(key=lambda each: (each.ack.txn_id, each.partition))
     return SubscriptionView(
         cursors=tuple(sorted(found, key=lambda cursor: cursor.partition)),
         held=tuple(held[:limit]),

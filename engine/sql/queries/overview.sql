@@ -186,7 +186,9 @@ FROM (
     SELECT p.partition_id, p.topic, p.number, p.online, p.sidecar_of IS NOT NULL AS is_sidecar,
         l.next_offset - 1 AS last_offset, l.snapshot_position, l.snapshot_at,
         (extract(epoch FROM clock_timestamp() - l.snapshot_at) * 1000)::bigint AS age_ms,
-        l.ongoing_txns, l.changes,
+        (extract(epoch FROM clock_timestamp() - coalesce(l.snapshot_at, p.created_at)) * 1000)
+            ::bigint AS without_ms,
+        l.ongoing_txns, l.aborted_txns - p.aborted_dropped AS aborted_txns, l.changes,
         l.next_offset - 1 - coalesce(l.snapshot_position, p.log_start_offset - 1) AS distance
     FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
     WHERE split_part(p.topic, '/', 3) NOT LIKE '\_\_%%'
@@ -259,8 +261,9 @@ AND p.number >= %(lower)s AND p.number < %(upper)s
 ORDER BY p.number
 
 -- held_by_transactions --
--- What transactions hold of a subscription on this broker.
-SELECT p.number, a.tc_id, a.sequence, a.ack_type, a.ranges
+-- What transactions hold of a subscription on this broker, and for how long.
+SELECT p.number, a.tc_id, a.sequence, a.ack_type, a.ranges,
+    (extract(epoch FROM clock_timestamp() - a.since) * 1000)::bigint AS held_ms
 FROM broker.subscription s
 JOIN broker.pending_ack a USING (subscription_id)
 JOIN broker.partition p USING (partition_id)

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from engine import Engine
 from engine.model.subscription import SubscriptionSettings
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName
 from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.views.test_partition import words
@@ -45,6 +46,27 @@ def test_a_page_tells_the_fate_of_every_offset(orders: Orders, viewer: Client) -
     assert f"1 1 1 Held by a transaction {orders.open}" in text
     assert "2 4 3 Nobody gets it" in text
     assert "5 7 3 Above the stable position" in text
+
+
+def test_a_pending_acknowledgement_tells_for_how_long_it_has_been_held(
+    engine: Engine, viewer: Client
+) -> None:
+    """From the first message that the transaction took there, whatever it takes later."""
+    partition, name = PartitionName(TOPIC, 0), SubscriptionName(TOPIC, "billing")
+    engine.topics.create(TOPIC, TopicSettings())
+    engine.subscriptions.create(name, SubscriptionSettings())
+    produce(engine, partition, "first")
+    produce(engine, partition, "second")
+    first, second = engine.receive(name, "c1", max_messages=2)
+    txn_id, database = begin(engine), engine.log.locate(partition).database
+    engine.acknowledge(name, "c1", [first.message_id], txn_id=txn_id)
+    sql(database, "UPDATE broker.pending_ack SET since = since - interval '3 minutes'")
+    engine.acknowledge(name, "c1", [second.message_id], txn_id=txn_id)
+    text = words(viewer, HERE)
+    assert "Type Held for" in text
+    assert re.search(rf"{txn_id} 0 individual 3 min 0\d s 2 0.1 ", text), text
+    sql(database, "UPDATE broker.pending_ack SET since = NULL")  # It was held before it was noted.
+    assert f"{txn_id} 0 individual – 2 0\N{EN DASH}1 " in words(viewer, HERE)
 
 
 def test_who_was_refused_stands_beside_who_holds(

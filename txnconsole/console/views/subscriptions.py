@@ -83,7 +83,7 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
     lower = _number(request, "from")
     numbers = range(lower, lower + PARTITIONS)
     view = region(lambda: engine().inspect.lists.subscription(full_name, numbers))
-    held = view.value.held if view.value else ()
+    held = [(each.partition, each.ack) for each in view.value.held] if view.value else []
     partitions = len(engine().topics.get(topic).brokers)
     cursors = view.value.cursors if view.value else ()
     chosen = _chosen(request, cursors, held) if view.value else None
