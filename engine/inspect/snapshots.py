@@ -52,7 +52,9 @@ class SnapshotDistance:
     """How far a partition, or its sidecar log, has gone beyond its newest snapshot.
 
     Attributes:
+        without_ms: for how long there has been no snapshot, since the newest or since it was made.
         distance: in offsets.
+        aborted: transactions whose aborts a snapshot has to keep.
         changes: of the buffer since the snapshot.
         last_recovery: None when none has been measured.
     """
@@ -64,10 +66,12 @@ class SnapshotDistance:
     last_offset: int
     position: int | None
     age_ms: int | None
+    without_ms: int
     bytes: int | None
     distance: int
     changes: int
     ongoing: int
+    aborted: int
     last_recovery: MeasuredRecovery | None
 
 
@@ -166,10 +170,12 @@ def _distance(row: Row, broker: str) -> SnapshotDistance:
         last_offset=row.last_offset,
         position=row.snapshot_position,
         age_ms=row.age_ms,
+        without_ms=row.without_ms,
         bytes=row.bytes,
         distance=row.distance,
         changes=row.changes,
         ongoing=row.ongoing_txns,
+        aborted=row.aborted_txns,
         last_recovery=None
         if row.recovered_at is None
         else MeasuredRecovery(

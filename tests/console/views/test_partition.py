@@ -212,6 +212,35 @@ def test_snapshots_are_listed_with_a_rehearsal_on_request(
     assert str(orders.partition) in words(viewer, "/snapshots")
 
 
+def test_the_list_of_snapshots_counts_aborts_and_says_what_is_late(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    """Late is what has changed and had no snapshot for two intervals, if ever it had one."""
+    database = engine.log.locate(orders.partition).database
+
+    def row() -> str:
+        found = viewer.get("/snapshots").context["rows"]
+        assert [each.aborted for each in found if each.partition == orders.partition] == [1]
+        text = words(viewer, "/snapshots")
+        assert "Open Aborted kept" in text
+        return text.partition(str(orders.partition))[2].partition("Snapshot")[0]
+
+    sql(database, "UPDATE broker.partition_live SET snapshot_at = NULL, snapshot_position = NULL")
+    sql(database, "UPDATE broker.partition SET created_at = clock_timestamp()")
+    assert "never" in row()
+    assert "late" not in row()
+    sql(database, "UPDATE broker.partition SET created_at = created_at - interval '11 seconds'")
+    assert "never, late" in row()
+    engine.partitions.snapshot(orders.partition)
+    assert "late" not in row()
+    produce(engine, orders.partition, "more", txn_id=begin(engine))
+    sql(database, "UPDATE broker.partition_live SET changes = 0")
+    sql(database, "UPDATE broker.partition_live SET snapshot_at = snapshot_at - interval '11 s'")
+    assert "late" not in row()
+    sql(database, "UPDATE broker.partition_live SET changes = 1")
+    assert re.search(r"1[1-9]\.?\d* s, late", row())
+
+
 @pytest.mark.parametrize(
     ("page", "kept", "left_out"),
     [

@@ -13,7 +13,8 @@ from txnconsole.console.partition_frame import frame
 from txnconsole.console.reads import list_region, region
 from txnconsole.enginedb.wiring import engine
 
-PAGE_ROWS = 50
+#: Below 1,000 elements, each row with a word about its sidecar and one about its age.
+PAGE_ROWS = 45
 
 
 @require_GET
