@@ -196,6 +196,27 @@ def test_a_webhook_is_made_and_tested_and_its_failure_shown(watched: Watched) ->
         page.wait_for_url("**/alerts/channels")
 
 
+@pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 844}}])
+def test_on_a_phone_a_messages_subject_is_whole_beside_what_can_be_done(
+    watched: Watched, server: Served, options: dict[str, Any]
+) -> None:
+    page = watched.page
+    url = "https://127.0.0.1/hook"  # Refused as private: the message is given up.
+    hook = {"name": "a hook with quite a long name", "kind": "webhook", "url": url}
+    with server.client("admin") as client:
+        made = client.post("/alerts/channels", json=hook).raise_for_status().json()
+        channel = made["channel"]["id"]
+        client.post(f"/alerts/channels/{channel}/test").raise_for_status()
+        page.goto(f"/alerts/channels/{channel}")
+        subject = page.locator("tbody th")
+        expect(subject).to_contain_text(hook["name"])
+        text, button = subject.bounding_box(), page.locator("tbody td.act").bounding_box()
+        client.delete(f"/alerts/channels/{channel}").raise_for_status()
+    assert text is not None
+    assert button is not None
+    assert text["x"] + text["width"] <= button["x"]
+
+
 #: Puts what is as long as it can get where a value stands that is renewed.
 _GROW = """
 (row) => {
