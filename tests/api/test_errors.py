@@ -140,6 +140,16 @@ def test_what_may_pass_says_when_to_try_again(
     assert answer.json["retryable"] is True
 
 
+def test_what_does_not_pass_by_itself_names_no_time_for_another_try(
+    program: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fail_with(engine_errors.SegmentUnreadable(file="segment-1"), monkeypatch)
+    answer = program.get("/transactions")
+    assert answer.is_problem(503, "SegmentUnreadable")
+    assert answer.json["retryable"] is False
+    assert "Retry-After" not in answer.headers
+
+
 @pytest.mark.parametrize("error", [OperationalError("FATAL: p4ssw0rd"), InterfaceError("closed")])
 def test_when_django_cannot_reach_its_tables_the_coordinators_are_unavailable(
     error: Exception, program: Caller, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ def test_a_token_above_its_rate_gets_429_and_others_do_not(
     assert [answer.headers["RateLimit-Remaining"] for answer in answers] == ["1", "0", "0", "0"]
     assert answers[-1].is_problem(429, "LimitExceeded")
     assert answers[-1].headers["Retry-After"] == "3"
+    assert answers[-1].json["retryable"] is True
     assert other.get("/topics").status == 200
 
 

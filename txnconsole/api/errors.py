@@ -23,7 +23,12 @@ from django.core.exceptions import (
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 
-from engine.model.errors import CoordinatorUnavailable, EngineError, TimeLimitExceeded
+from engine.model.errors import (
+    CoordinatorUnavailable,
+    EngineError,
+    LimitExceeded,
+    TimeLimitExceeded,
+)
 from txnconsole.access.requests import django_request
 from txnconsole.api.limits import BODY_BYTES
 from txnconsole.enginedb.away import DATABASE_AWAY, is_out_of_time
@@ -53,8 +58,6 @@ _CODE_OF_EXCEPTION: tuple[tuple[type[Exception], str], ...] = (
     (SuspiciousOperation, "InvalidRequest"),
 )
 
-#: Statuses of answers that say when to try again.
-_PASSING = frozenset({429, 503, 504})
 #: What to do after a call that was given up and may have had an effect before.
 _GIVEN_UP = (
     "It may have done what it was to do, or not: make the same call again, which does it once"
@@ -96,12 +99,14 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
         return problem(request, code, "The server failed; its log tells more.")
     if isinstance(error, SuspiciousOperation) and code == "InvalidRequest":
         return bad_request(request, error)
-    response = problem(request, code, _detail_of(code, error))
+    # A rate passes by itself, as the engine's limit of open transactions does.
+    passes = code == LimitExceeded.code
+    response = problem(request, code, _detail_of(code, error), retryable=passes)
     challenge = getattr(error, "auth_header", None)
     if challenge:
         response["WWW-Authenticate"] = challenge
     wait = getattr(error, "wait", None)
-    if code == "LimitExceeded":
+    if passes:
         response["Retry-After"] = str(max(RETRY_AFTER_SECONDS, int(wait or 0)))
     return response
 
@@ -178,7 +183,7 @@ def _answer_engine_error(request: HttpRequest, error: EngineError) -> HttpRespon
         if request.method not in _READING:
             detail = f"{detail} {_GIVEN_UP}"
     response = problem(request, error.code, detail, retryable=error.retryable, data=data)
-    if response.status_code in _PASSING or error.code == "IdempotencyKeyInUse":
+    if error.retryable:
         response["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return response
 
