@@ -118,4 +118,4 @@ def refusal(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> E
         )
     if answer.result == "not_found":
         return PartitionNotFound(f"{partition} is gone.")
-    return PartitionUnavailable(f"{partition} is {answer.result}; try again.")
+    return PartitionUnavailable(f"{partition} is {answer.result}; try again.", state=answer.result)

@@ -126,7 +126,9 @@ class Windows:
             self._recover(location, partition)
             head = read()
         if head is None:
-            raise PartitionUnavailable(f"{partition} is recovering; try again.")
+            raise PartitionUnavailable(
+                f"{partition} is recovering; try again.", state=PartitionState.RECOVERING.value
+            )
         if not head.online:
             raise PartitionUnavailable(
                 f"{partition} is offline.", state=PartitionState.OFFLINE.value

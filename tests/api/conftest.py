@@ -18,9 +18,12 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import TopicName
 from txnconsole.access.roles import Role
 from txnconsole.access.tokens import issue
+from txnconsole.api.structs.problem import Problem
 
 TOPIC = "public/default/flights"
 MESSAGES = f"/topics/{TOPIC}/partitions/0/messages"
+#: What Pulsar's clients read in a refusal of its paths, which the contract does not describe.
+_OF_PULSAR = {"reason"}
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,12 @@ class Answer:
         return msgspec.msgpack.decode(self.content)
 
     def is_problem(self, status: int, code: str) -> bool:
-        """Whether this is the problem document of that code, complete."""
+        """Whether this is the problem document of that code, complete, and as the contract says."""
         if self.headers["Content-Type"] != "application/problem+json":
             return False
         body = self.json
+        msgspec.json.decode(self.content, type=Problem)
+        assert set(body) - _OF_PULSAR <= set(Problem.__struct_fields__)
         assert body["type"].endswith(code)
         assert body["title"]
         assert body["detail"]

@@ -11,7 +11,8 @@ from engine import Engine
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
-from tests.api.conftest import TOPIC, Caller
+from tests.api.conftest import MESSAGES, TOPIC, Caller
+from tests.engine.support import lose_derived_state
 from txnconsole.audit.models import AuditEntry
 
 _PARTITION = f"/topics/{TOPIC}/partitions/0"
@@ -129,6 +130,11 @@ def test_a_rehearsal_and_the_invariants_are_shown(
         1,
         True,
     )
+    lose_derived_state(engine)
+    program.get(MESSAGES)
+    estimated = operator.get(f"{_PARTITION}/rehearsal").json["estimated_ms"]
+    assert isinstance(estimated, int)
+    assert estimated > 0
     report = operator.get(f"{_PARTITION}/invariants").json
     assert report["next_position"] is None
     assert {check["holds"] for check in report["checks"]} == {True}

@@ -13,8 +13,8 @@ from txnconsole.api.limits import PAGE_ITEMS
 from txnconsole.api.operation import Operation
 from txnconsole.api.urls import urlpatterns
 
-#: Short by nature: the roles; or the first page of another.
-SHORT = {"listGroups", "getJob"}
+#: Short by nature: the roles, the kinds of runs; or the first page of another.
+SHORT = {"listGroups", "listPipelineJobs", "getJob"}
 
 
 def lists() -> list[Operation]:

@@ -47,6 +47,9 @@ def test_a_partition_goes_offline_and_online_with_a_reason_that_is_shown(
     refused = program.get(MESSAGES)
     assert refused.is_problem(503, "PartitionUnavailable")
     assert "Retry-After" in refused.headers
+    unstored = program.post(MESSAGES, {"messages": [{"payload": "b"}]})
+    assert unstored.is_problem(503, "PartitionUnavailable")
+    assert (refused.json["state"], unstored.json["state"]) == ("offline", "offline")
     assert json.loads(entry.before) == {"state": "online", "last_offset": 0, "stable_position": 0}
     online = operator.post(f"{_PARTITION}/online", _WHY)
     assert json.loads(newest().before)["state"] == "offline"

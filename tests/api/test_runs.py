@@ -13,7 +13,9 @@ RUNS = "/pipeline/runs"
 
 def test_a_run_goes_from_its_start_to_its_repetition(as_role: Callable[..., Caller]) -> None:
     operator = as_role("operator", user="ann")
-    kinds = {each["kind"]: each for each in operator.get("/pipeline/jobs").json["items"]}
+    listed = operator.get("/pipeline/jobs").json
+    assert listed["next_cursor"] is None
+    kinds = {each["kind"]: each for each in listed["items"]}
     assert [each["name"] for each in kinds["audit"]["parameters"]] == ["topics"]
 
     body = {"kind": "audit", "parameters": {"topics": "public/*", "x": " "}, "reason": " monthly "}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import msgspec
 
 from engine.inspect.history import Position as EnginePosition
@@ -139,7 +141,7 @@ class Rehearsal(Answer):
     transactions: int
     exact: bool
     measured_recoveries: int
-    estimated_ms: float | None
+    estimated_ms: int | None
 
     @classmethod
     def of(cls, found: EngineRehearsal) -> Rehearsal:
@@ -153,7 +155,7 @@ class Rehearsal(Answer):
             transactions=found.transactions,
             exact=found.exact,
             measured_recoveries=found.measured_recoveries,
-            estimated_ms=found.estimated_ms,
+            estimated_ms=None if found.estimated_ms is None else ceil(found.estimated_ms),
         )
 
 

@@ -31,8 +31,9 @@ class Conflict(msgspec.Struct, kw_only=True):
 
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """``code`` is stable and for programs, ``detail`` is for people. Codes may add fields. ``more``
-    counts conflicts beyond those that are named."""
+    """``code`` is stable and for programs, ``detail`` is for people. What stands below ``errors``
+    is there where the code has it. ``more`` counts conflicts beyond those that are named, and
+    ``holders`` are transactions, some of them where they are many."""
 
     type: str
     title: str
@@ -42,10 +43,24 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
     retryable: bool = False
     request_id: str = ""
     errors: list[FieldError] = []
+    txn_id: str = ""
     current_status: str = ""
     end_reason: str = ""
+    replayed: list[str] = []
     conflicts: list[Conflict] = []
     more: int = 0
+    partition: int = 0
     differences: list[Difference] = []
+    holders: list[str] = []
+    state: str = ""
+    current_state: str = ""
+    last_sequence_id: int = 0
+    truncated_to: int = 0
+    next_cursor: str = ""
+    file: str = ""
+    count: int = 0
+    expected_count: int = 0
+    limit: int = 0
     limit_bytes: int = 0
+    limit_messages: int = 0
     limit_ms: int = 0

@@ -47,6 +47,7 @@ class RunKind(Answer):
 
 class RunKinds(Answer):
     items: list[RunKind]
+    next_cursor: None = None
 
 
 class StartRun(Body):

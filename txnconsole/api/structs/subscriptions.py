@@ -179,7 +179,11 @@ class Cursor(Answer):
     ]
     backlog: int
     blocked: Annotated[
-        int, msgspec.Meta(description="Above the stable position and `mark_delete_offset`.")
+        int,
+        msgspec.Meta(
+            description="How many offsets stand above the stable position and `mark_delete_offset`:"
+            " messages, and also markers and the messages of aborted transactions among them."
+        ),
     ]
 
     @classmethod
