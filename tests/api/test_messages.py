@@ -390,6 +390,45 @@ def test_a_waiting_fetch_answers_as_soon_as_there_is_something(
     assert time.monotonic() - started < 15
 
 
+@pytest.mark.parametrize("order", ["committed", "published"])
+@pytest.mark.usefixtures("topic")
+def test_a_waiting_fetch_waits_on_behind_what_holds_no_message_for_it(
+    order: str,
+    program: Caller,
+    engine: Engine,
+    finalize: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Messages of an open transaction, which committed order passes, and of an aborted one."""
+    txn_id = program.open()
+    program.produce("not for it", txn_id=txn_id)
+    if order == "published":
+        program.post(f"/transactions/{txn_id}/abort")
+        finalize()
+    partition = PartitionName.parse(f"{TOPIC}:0")
+    monkeypatch.setattr(
+        Arrivals,
+        "in_partition",
+        lambda *_, **__: engine.produce(partition, [NewMessage(payload=b"late")]),
+    )
+    answer = program.get(f"{MESSAGES}?order={order}&wait_ms=20000")
+    assert _payloads(answer) == ["late"]
+
+
+def test_a_waiting_fetch_that_has_not_come_to_the_end_answers_how_far_it_came(
+    program: Caller, topic: str, finalize: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txn_id = program.open()
+    program.produce("a", txn_id=txn_id)
+    program.produce("b", txn_id=txn_id)
+    program.post(f"/transactions/{txn_id}/abort")
+    finalize()
+    waits: list[object] = []
+    monkeypatch.setattr(Arrivals, "in_partition", lambda *_, **__: waits.append(None))
+    answer = program.get(f"{MESSAGES}?max_messages=1&wait_ms=20000")
+    assert (_payloads(answer), answer.json["next_offset"], waits) == ([], 1, [])
+
+
 @pytest.mark.parametrize("call", ["fetch", "receive"])
 def test_who_is_revoked_while_a_call_waits_is_given_nothing(
     call: str, program: Caller, topic: str, engine: Engine, monkeypatch: pytest.MonkeyPatch

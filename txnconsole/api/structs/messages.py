@@ -108,6 +108,11 @@ class FetchQuery(Query):
             self.isolation == "read_committed" and self.order == "published" and self.view is None
         )
 
+    def is_answered_by(self, found: Fetched) -> bool:
+        """Whether waiting is over: there are messages, or more to read behind what held none."""
+        end = found.stable_position if self.until_stable else found.last_offset
+        return bool(found.messages) or self.start.offset < found.next_offset <= end
+
     def check(self) -> None:
         """Refuse parameters that contradict one another.
 

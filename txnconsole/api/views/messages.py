@@ -86,7 +86,8 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         opens to viewers. Masking rules, which an administrator keeps in the console, remove parts
         of payloads, keys and properties for such a caller.
 
-        With `wait_ms` the call waits until there is something to answer. Go on with `cursor` set to
+        With `wait_ms` the call waits until there are messages to answer; when there are none, the
+        answer tells how far the log has been read without finding any. Go on with `cursor` set to
         the answer's `next_cursor`; or with `from_offset` set to its `next_offset`, which does not
         notice that an operator has truncated the log below it: a `last_offset` below
         `from_offset` - 1 tells as long as the log has not grown again. With the cursor the call is
@@ -112,9 +113,8 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         """
         query = call.query
         query.check()
-        start = query.start.offset
         answer = wait_until(
-            lambda found: bool(found.messages) or found.next_offset > start,
+            query.is_answered_by,
             lambda: self._fetch(query),
             wait_ms=query.wait_ms,
             stirred=lambda seen, seconds: engine().arrivals.in_partition(
