@@ -55,7 +55,13 @@ class TxnID(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @classmethod
     def from_bits(cls, most: int, least: int) -> Self:
-        """Build an id from the two unsigned 64-bit halves of PIP-31."""
+        """Build an id from two unsigned 64-bit halves.
+
+        PIP-31 puts the coordinator's id into the highest 16 bits of the upper one, but Pulsar
+        itself makes that half the bare id. So a small one can only be Pulsar's.
+        """
+        if most >> 48 == 0:
+            return cls(most, least)
         return cls(most >> 48, (most & (2**48 - 1)) << 64 | least)
 
     @property

@@ -102,6 +102,17 @@ def test_metadata_shows_participants_and_the_timeout_as_a_duration(
     assert found["ackedPartitions"] == {}
 
 
+def test_an_id_may_be_written_as_pulsar_itself_does(
+    tool: PulsarTool, program: Caller, open_txn: str
+) -> None:
+    """Its upper half is the coordinator's id alone, beside which `coordinatorStats` counts."""
+    sequence = tool.get("coordinatorStats?coordinatorId=2")["leastSigBits"]
+    found = tool.get(f"transactionMetadata/2/{sequence}")
+    assert found == tool.get(f"transactionMetadata/{bits(open_txn)}")
+    assert tool.post(f"abortTransaction/2/{sequence}") is None
+    assert program.get(f"/transactions/{open_txn}").json["status"] == "ABORTING"
+
+
 def test_metadata_of_an_aborted_transaction_says_so_per_partition(
     tool: PulsarTool, open_txn: str, finalize: Callable[[], None]
 ) -> None:

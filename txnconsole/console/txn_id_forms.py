@@ -15,16 +15,12 @@ _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{16})-?([0-9a-fA-F]{16})", re.ASCII)
 def parse_txn_id(text: str) -> TxnID:
     """Read ``3:1042``, ``(most,least)`` or 32 hexadecimal digits.
 
-    PIP-31 puts the coordinator's id into the highest 16 bits of the most significant half, but
-    Pulsar itself makes that half the bare id. So a small first number can only be Pulsar's.
-
     Raises:
         InvalidRequest: the text has none of these forms, or is out of range.
     """
     text = text.strip()
     if found := _BITS.fullmatch(text):
-        most, least = int(found[1]), int(found[2])
-        return TxnID(most, least) if most >> 48 == 0 else TxnID.from_bits(most, least)
+        return TxnID.from_bits(int(found[1]), int(found[2]))
     if found := _HEX.fullmatch(text):
         return TxnID.from_bits(int(found[1], 16), int(found[2], 16))
     return TxnID.parse(text)

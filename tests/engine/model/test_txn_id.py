@@ -30,6 +30,17 @@ def test_the_coordinator_stands_in_the_highest_16_bits() -> None:
     assert TxnID(3, 42).least_bits == 42
 
 
+@given(IDS)
+def test_the_halves_as_pulsar_writes_them_are_read_too(txn_id: TxnID) -> None:
+    assert TxnID.from_bits(txn_id.tc_id, txn_id.sequence) == txn_id
+
+
+@pytest.mark.parametrize("most", [MAX_TC_ID + 1, 2**48 - 1, 3 << 48 | 1])
+def test_an_upper_half_that_is_neither_form_is_refused(most: int) -> None:
+    with pytest.raises(InvalidRequest):
+        TxnID.from_bits(most, 42)
+
+
 @pytest.mark.parametrize(
     "text", ["", "3", "3:", ":42", "3:42 ", "3:-1", "65536:0", f"0:{2**63}", "3:٤", "3:4:5", "a:b"]
 )
