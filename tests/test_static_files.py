@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from txnconsole.static_files import lean
+from txnconsole.static_files import lean, lean_style
 
 STATIC = Path(__file__).resolve().parent.parent / "static"
 OURS = sorted([*STATIC.glob("js/**/*.js"), *STATIC.glob("css/*.css")])
 _ANY_COMMENT = re.compile(r"/\*.*?\*/|^[ \t]*//[^\n]*$", re.DOTALL | re.MULTILINE)
 
 
-def test_comments_with_lines_of_their_own_and_indentation_are_left_out() -> None:
+def test_comments_with_lines_of_their_own_indentation_and_blank_lines_are_left_out() -> None:
     text = """/** What it does,
  *  in two lines. */
+
 export function f() {
+
   // Why.
   const address = "https://example.com"; // here
   return `a // b ${address} /* c */`;
@@ -33,6 +35,20 @@ export function f() {
     assert lean("a {\n  /* why */\n  color: red; /* it is */\n}\n") == (
         "a {\ncolor: red; /* it is */\n}\n"
     )
+
+
+def test_lines_of_a_style_sheet_are_joined_where_nothing_needs_the_space_between() -> None:
+    text = """a,
+b > c {
+  grid-template-columns:
+    1fr
+    auto;
+}
+
+@media print {
+}
+"""
+    assert lean_style(text) == "a,b > c {grid-template-columns:\n1fr\nauto;}@media print {}"
 
 
 @pytest.mark.parametrize("file", OURS, ids=lambda file: file.relative_to(STATIC).as_posix())

@@ -17,13 +17,21 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 #: A comment with lines of its own. Others stay: to tell them from text takes a parser.
 _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/[ \t]*|//[^\n]*)\n", re.DOTALL | re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+_BLANK = re.compile(r"^\n+", re.MULTILINE)
+#: Where a style sheet's line may end, and need not.
+_BREAK = re.compile(r"(?<=[{};,])\n")
 _OWN = ("css/", "js/")
 
 
 def lean(text: str) -> str:
-    """A script or a style sheet without comments that have lines of their own, and without
-    indentation. No text in it goes over several lines (a test looks at all of them)."""
-    return _INDENT.sub("", _COMMENT.sub("", text))
+    """A script or a style sheet without comments that have lines of their own, without indentation
+    and blank lines. No text in it goes over several lines (a test looks at all of them)."""
+    return _BLANK.sub("", _INDENT.sub("", _COMMENT.sub("", text)))
+
+
+def lean_style(text: str) -> str:
+    """A lean style sheet, most of whose lines are joined."""
+    return _BREAK.sub("", lean(text))
 
 
 class LeanStaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # untyped
@@ -37,6 +45,7 @@ class LeanStaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[mis
             for name in paths:
                 if name.startswith(_OWN):
                     file = Path(self.path(name))
-                    file.write_text(lean(file.read_text()))
+                    made = lean_style if file.suffix == ".css" else lean
+                    file.write_text(made(file.read_text()))
                     paths[name] = (self, name)
         yield from super().post_process(paths, dry_run, **options)

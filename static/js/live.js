@@ -1,19 +1,22 @@
 // The page's live channel: one EventSource a tab, closed while the tab is hidden or updates are paused.
 // While the stream cannot be opened, the page asks every few seconds where the channel stands.
 //
-// A page may be renewed less often than once a second: what comes in between waits for its turn (turns.js).
+// A page may be renewed less often than once a second (its pace): what comes in between waits for its turn.
 //
 // Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again), "alerts" (detail: {firing}),
 // "fault" (detail: {code, message}), "state", "clock" (each second).
 
 import { askJson, failure, freshness } from "./freshness.js";
-import { Turns } from "./turns.js";
 
 const POLL_MS = 5000;
 const SILENT_MS = 6000;
 const GIVE_UP_MS = 20000;
 const FAILURES_BEFORE_POLLING = 3;
 const MAX_BACKOFF_MS = 30000;
+/** More changes than these are not kept for a page's turn: it reads everything again then. */
+const MOST_WAITING = 16;
+/** How much earlier than its turn a frame may be. */
+const EARLY_MS = 200;
 const UPDATES = "updates";
 /** What a stream's goodbye means, as an answer's status; after any other it is taken up again. */
 const GOODBYES = { "signed out": 401, "not permitted": 403 };
@@ -36,12 +39,16 @@ class Live extends EventTarget {
   #heard = performance.now();
   #seen = performance.now();
   #position;
-  #turns;
+  #pace;
+  /** Frames that wait for the page's turn, the last position told, and when its last turn was. */
+  #waiting = [];
+  #told;
+  #turn = -Infinity;
   state = "connecting";
 
   constructor(channel, position, pace) {
     super();
-    this.#turns = new Turns(pace);
+    this.#pace = pace;
     this.address = `/live?ch=${encodeURIComponent(channel)}`;
     this.#position = position;
     document.addEventListener("visibilitychange", () => this.#visibility());
@@ -54,11 +61,11 @@ class Live extends EventTarget {
 
   /** Milliseconds between two renewals of the page. */
   get pace() {
-    return this.#turns.pace;
+    return this.#pace;
   }
 
   set pace(milliseconds) {
-    this.#turns.pace = milliseconds;
+    this.#pace = milliseconds;
     this.#takeTurn();
   }
 
@@ -120,7 +127,8 @@ class Live extends EventTarget {
     source.addEventListener("hello", (event) => this.#hello(event));
     source.addEventListener("delta", (event) => {
       this.#alive();
-      this.#turns.keep(JSON.parse(event.data), event.lastEventId);
+      this.#told = event.lastEventId;
+      this.#waiting.push(JSON.parse(event.data));
       this.#takeTurn();
     });
     source.addEventListener("tick", () => {
@@ -141,18 +149,22 @@ class Live extends EventTarget {
 
   /** What has come since the page's last turn, when it is due; what could not be kept is read again. */
   #takeTurn() {
-    if (this.state !== "live" || !this.#turns.isDue) return;
-    const told = this.#turns.position;
-    const changes = this.#beginTurn();
-    if (!changes) return this.#emit("resync");
-    this.#position = told ?? this.#position;
-    changes.forEach((change) => this.#emit("delta", change));
-    if (!changes.length) this.#emit("tick");
+    if (this.state !== "live") return;
+    if (this.#waiting.length > MOST_WAITING) this.#waiting.length = MOST_WAITING + 1;
+    if (performance.now() - this.#turn < this.#pace - EARLY_MS) return;
+    const frames = this.#waiting;
+    if (frames.length > MOST_WAITING) return this.#resync();
+    this.#position = this.#told ?? this.#position;
+    this.#beginTurn();
+    frames.forEach((frame) => this.#emit("delta", frame));
+    if (!frames.length) this.#emit("tick");
   }
 
   #beginTurn() {
+    this.#waiting = [];
+    this.#told = undefined;
+    this.#turn = performance.now();
     this.#seen = this.#heard;
-    return this.#turns.begin();
   }
 
   #resync() {
@@ -161,7 +173,8 @@ class Live extends EventTarget {
   }
 
   #close() {
-    this.#turns.forget();
+    this.#waiting = [];
+    this.#told = undefined;
     this.#closeStream();
     clearTimeout(this.#poll);
     clearTimeout(this.#reopen);
@@ -245,7 +258,7 @@ class Live extends EventTarget {
     } catch {
       // The page shows that it is stale; the next turn asks again.
     } finally {
-      if (turn === this.#poll) this.#poll = setTimeout(() => this.#ask(), scattered(Math.max(POLL_MS, this.pace)));
+      if (turn === this.#poll) this.#poll = setTimeout(() => this.#ask(), scattered(Math.max(POLL_MS, this.#pace)));
     }
   }
 
@@ -259,7 +272,7 @@ class Live extends EventTarget {
   #check() {
     const heard = performance.now() - this.#heard;
     if (this.state !== "paused" && !document.hidden && !freshness.isFailing(UPDATES)) {
-      if (heard > SILENT_MS + (this.#poll ? Math.max(POLL_MS, this.pace) : 0)) {
+      if (heard > SILENT_MS + (this.#poll ? Math.max(POLL_MS, this.#pace) : 0)) {
         freshness.failed(UPDATES, failure(0, "Nothing has been heard from the server."));
       }
     }
@@ -268,7 +281,7 @@ class Live extends EventTarget {
       this.#failed();
       this.#open();
     }
-    if (this.#turns.isAwaited) this.#takeTurn();
+    if (this.#waiting.length) this.#takeTurn();
     this.#emit("clock");
   }
 
