@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from engine import Engine
 from tests.support.databases import Databases
 from txnconsole.enginedb import wiring
-from txnconsole.local.postgres import WRITER, EmbeddedPostgres
+from txnconsole.local.postgres import WRITER, EmbeddedPostgres, Login
 
 
 def test_it_makes_all_coordinators(engine: Engine) -> None:
@@ -76,8 +76,9 @@ def test_an_unreachable_database_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_login_that_owns_nothing_is_told_whose_address_is_wanted(
     postgres: EmbeddedPostgres, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    postgres.create_login(WRITER, "secret")
-    url = make_conninfo(databases.coordinator_url, user=WRITER.name, password="secret")
+    login = Login("migrates", WRITER.group)  # Another product on this server has WRITER's own.
+    postgres.create_login(login, "secret")
+    url = make_conninfo(databases.coordinator_url, user=login.name, password="secret")
     monkeypatch.setattr(settings, "DATABASE_URL", url)
     wiring.close()
     with pytest.raises(CommandError, match="migrate with the addresses of their owner"):

@@ -13,7 +13,7 @@ from engine.model.dispatch import Dispatch
 from engine.model.errors import PartitionUnavailable
 from engine.model.ranges import NOTHING, Ranges
 from engine.postgres.prepared import Prepared
-from engine.subscription import acks, key_reading, state
+from engine.subscription import ack_decisions, acks, key_reading, state
 from engine.subscription.leases import LeaseHolder, Leases
 from engine.subscription.state import State
 from engine.subscription.window import Window
@@ -153,12 +153,12 @@ SUBSCRIPTIONS = (
     Bug(
         "acknowledgement without a conflict",
         "two transactions hold one message",
-        python(lambda _: acks, "claim_individual", _no_conflict),
+        python(lambda _: ack_decisions, "claim_individual", _no_conflict),
     ),
     Bug(
         "acknowledgement of what is acknowledged",
         "a transaction takes a message that is gone",
-        python(lambda _: acks, "claim_individual", _blind_to_deleted),
+        python(lambda _: ack_decisions, "claim_individual", _blind_to_deleted),
     ),
     Bug(
         "acknowledgements race",
@@ -177,7 +177,7 @@ SUBSCRIPTIONS = (
     Bug(
         "a plain acknowledgement wins",
         "PIP-31 footnote 7: it must be dropped while a transaction holds the message",
-        python(lambda _: acks, "_acknowledge", _held_wins_nothing),
+        python(lambda _: acks, "acknowledging", _held_wins_nothing),
     ),
     Bug(
         "held messages are given again",
