@@ -163,7 +163,8 @@ def test_on_a_phone_a_held_partition_shows_its_age_and_transaction_beside_the_bu
     watched: Watched, producer: Producer, options: dict[str, Any]
 ) -> None:
     held = producer.begin()
-    producer.produce("x", txn_id=held)
+    # So many that it is on the first page, whatever else is held back.
+    producer.produce(*map(str, range(200)), txn_id=held)
     page = watched.page
     page.goto("/held-back")
     row = page.locator(".blockers tbody tr").filter(has_text=held)
