@@ -107,7 +107,7 @@ def _topics(root: Path, wanted: list[str]) -> list[Row]:
             brokers = {f"broker-{number}": url for number, url in enumerate(urls, 1)}
             engine = Engine(product.environment["DATABASE_URL"], brokers)
             if "read" in wanted:
-                rows += _reading(engine, urls)
+                rows += _reading(engine, urls, postgres.url("postgres"))
             if "write" in wanted:
                 connection = {"url": product.url, "token": product.token("admin")}
                 rows += _writing(root, engine, connection)
@@ -156,7 +156,8 @@ class _Timed:
         return self._units / statistics.median(self._spent)
 
 
-def _reading(engine: Engine, urls: list[str]) -> list[Row]:
+def _reading(engine: Engine, urls: list[str], owned: str) -> list[Row]:
+    """``owned`` is a database of the server's owner: the product's own logins may make no table."""
     spark = build_session("bench", master="local[1]", short_job=False)
 
     def reading(topic: str) -> Callable[[], None]:
@@ -168,7 +169,7 @@ def _reading(engine: Engine, urls: list[str]) -> list[Row]:
     for batches in _BATCHES:
         topic, messages = _fill(engine, batches), batches * _IN_BATCH
         read = _Timed(reading(str(topic)), messages)
-        copy = _Timed(partial(_copied, urls[0], _lay_out(urls[0], topic, messages)), messages)
+        copy = _Timed(partial(_copied, owned, _lay_out(owned, topic, messages)), messages)
         for _ in range(_WARMING):
             read.work()
             copy.work()
