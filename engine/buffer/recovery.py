@@ -113,7 +113,10 @@ def kept_in(row: Row) -> BufferState:
     """
     if row.body is None:
         raise CorruptSnapshot("Its entry is gone from the system topic.")
-    return load(batch.decode(row.body)[0].payload)
+    stored = batch.decode(row.body)
+    if len(stored) != 1:
+        raise CorruptSnapshot("Its entry does not hold one message.")
+    return load(stored[0].payload)
 
 
 def rebuilt(session: Session, partition_id: int, snapshot: BufferState) -> tuple[BufferState, Row]:

@@ -57,7 +57,8 @@ def pack(messages: Sequence[NewMessage]) -> bytes:
     """A batch in MessagePack. It is longer than all payloads, keys and properties together.
 
     Raises:
-        InvalidRequest: a text has half of a surrogate pair, which has no encoding.
+        InvalidRequest: a text has half of a surrogate pair, which has no encoding; an event time
+            lies outside of all years in UTC; or a field is of a type that has no encoding.
     """
     try:
         return _encoder.encode(messages)
@@ -65,6 +66,8 @@ def pack(messages: Sequence[NewMessage]) -> bytes:
         raise InvalidRequest(
             f"A text cannot be stored: {error.reason}.", field="messages"
         ) from error
+    except (OverflowError, TypeError) as error:
+        raise InvalidRequest(f"A message cannot be stored: {error}.", field="messages") from error
 
 
 def compressed(packed: bytes) -> bytes:
@@ -98,7 +101,8 @@ def opened(body: bytes) -> tuple[list[NewMessage], int]:
     try:
         packed = _codec.decompress(body[1:])
         return _decoder.decode(packed), len(packed)
-    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+    # A text that is not UTF-8 is Python's error, and a damaged frame may claim to have any size.
+    except (zstandard.ZstdError, msgspec.MsgspecError, UnicodeDecodeError, MemoryError) as error:
         raise CorruptBatch(f"It cannot be read back: {error}") from error
 
 

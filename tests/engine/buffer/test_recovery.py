@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from engine import Engine
 from engine.buffer.recovery import recover
+from engine.model.batch import encode
 from engine.model.errors import PartitionNotFound
+from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName
 from tests.engine.histories import STEPS, Partition, Step
 from tests.engine.support import (
@@ -135,6 +137,28 @@ def test_a_corrupt_snapshot_falls_back_to_the_one_before_and_then_to_the_whole_l
     assert {log["log_level"] for log in warnings} == {"warning"}
     assert len(warnings) == min(newest, 3)
     assert done["snapshot_position"] == position
+    assert live_state(engine, P0) == live
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        encode(batch("something else")),
+        encode([NewMessage(payload=b"", key="Zurich")]).replace(b"Zurich", b"Z\xfcrich"),
+        encode([]),
+    ],
+    ids=["no state", "no text", "no message"],
+)
+def test_recovery_falls_back_however_a_snapshot_is_damaged(engine: Engine, body: bytes) -> None:
+    with_three_snapshots(engine)
+    live = live_state(engine, P0)
+    broker_sql(
+        engine,
+        "UPDATE broker.entry e SET body = %s FROM broker.snapshot s"
+        " WHERE e.partition_id = s.system_partition_id AND e.last_offset = s.system_offset",
+        body,
+    )
+    assert recovered(engine)[-1]["snapshot_position"] == -1
     assert live_state(engine, P0) == live
 
 

@@ -49,6 +49,32 @@ def test_a_body_cut_short_is_corrupt(messages: list[NewMessage], data: st.DataOb
         batch.decode(body[: data.draw(st.integers(0, len(body) - 1))])
 
 
+@given(MESSAGES, st.data())
+def test_a_damaged_body_is_corrupt_or_reads_as_messages(
+    message: NewMessage, data: st.DataObject
+) -> None:
+    """Whatever a byte becomes: readers go by that one error, and recovery falls back on it."""
+    body = bytearray(batch.encode([message]))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        read = batch.decode(bytes(body))
+    except CorruptBatch:
+        return
+    assert all(isinstance(each, NewMessage) for each in read)
+
+
+def test_a_key_that_is_no_text_any_more_is_corrupt() -> None:
+    body = batch.encode([NewMessage(payload=b"x", key="Zurich")])
+    with pytest.raises(CorruptBatch):
+        batch.decode(body.replace(b"Zurich", b"Z\xfcrich"))
+
+
+def test_a_frame_that_claims_more_than_there_is_memory_is_corrupt() -> None:
+    frame = b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little")
+    with pytest.raises(CorruptBatch):
+        batch.decode(b"\x01" + frame + b"\x01\x00\x00")
+
+
 @pytest.mark.parametrize("body", [b"", b"\x01", b"\x02whatever", b"\x01not zstd at all"])
 def test_other_bytes_are_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptBatch):

@@ -187,7 +187,11 @@ def test_large_batches_are_opened_a_part_at_a_time() -> None:
     assert [part.num_rows for part in parts] == [3, 3, 1]
 
 
-@pytest.mark.parametrize("body", [b"", b"\x02x", b"\x01x", b"\x01"])
+#: It claims to have more in it than there is memory.
+_VAST = b"\x01\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\x00\x00"
+
+
+@pytest.mark.parametrize("body", [b"", b"\x02x", b"\x01x", b"\x01", _VAST])
 def test_a_damaged_batch_is_named_by_its_place(body: bytes) -> None:
     with pytest.raises(CorruptEntry):
         open_body(memoryview(body))

@@ -94,8 +94,8 @@ def open_body(body: memoryview) -> bytes:
         raise CorruptEntry(f"Unknown encoding {bytes(body[:1])!r}: this reader is older.")
     try:
         return _codec.decompress(body[1:])
-    except zstandard.ZstdError as error:
-        raise CorruptEntry(str(error)) from error
+    except (zstandard.ZstdError, MemoryError) as error:  # A damaged frame may claim any size.
+        raise CorruptEntry(f"It cannot be read back: {error}") from error
 
 
 @dataclass(frozen=True)
