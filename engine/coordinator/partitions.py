@@ -24,7 +24,6 @@ from engine.model.errors import (
     InvalidRequest,
     InvalidTxnStatus,
     PartitionNotFound,
-    PartitionUnavailable,
     TopicInUse,
     TransactionNotFound,
 )
@@ -184,16 +183,16 @@ class PartitionOperations:
 
     def _try_online(self, location: Location, partition: PartitionName) -> list[Row] | None:
         """Bring a partition online with the decisions that are known now. None: a truncation that
-        went on beside it may have opened other transactions again, and nothing was changed."""
+        went on beside it may have opened other transactions again, and nothing was changed. It may
+        also have left the partition without a head."""
         recover(location, partition)
         ledger_id = _ledger(location)
         actions = self._decisions(txn.txn_id for txn in self._log.ongoing(partition, limit=None))
 
         def work(session: Session) -> list[Row] | None:
             head = _hold(session, location, partition).head
-            if head is None:
-                raise PartitionUnavailable(f"{partition} is recovering; try again.")
-            if head.ledger_id != ledger_id:  # Whatever is cut, the log goes on in a new one.
+            # Whatever is cut, the log goes on in a new ledger.
+            if head is None or head.ledger_id != ledger_id:
                 return None
             key = {"partition_id": location.partition_id}
             session.run("set_online", **key, online=True, reason=None)

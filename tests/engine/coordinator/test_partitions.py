@@ -170,6 +170,25 @@ def test_what_a_truncation_opens_again_beside_it_has_its_outcome_when_a_partitio
     assert fetched(engine) == ["a"]
 
 
+def test_a_partition_that_has_lost_its_head_beside_it_comes_online_all_the_same(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of a truncation leaves it without one."""
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    offline(engine)
+    get_many = Coordinator.get_many
+
+    def beside(self: Coordinator, txn_ids: Iterable[TxnID]) -> dict[TxnID, Transaction]:
+        monkeypatch.undo()
+        lose_derived_state(engine)
+        return get_many(self, txn_ids)
+
+    monkeypatch.setattr(Coordinator, "get_many", beside)
+    assert engine.partitions.bring_online(P0) == ()
+    assert fetched(engine) == ["a"]
+
+
 def test_an_end_that_comes_after_a_truncation_has_cut_the_whole_transaction_writes_no_marker(
     engine: Engine,
 ) -> None:
