@@ -54,9 +54,10 @@ def check(
     if (producer_name is None) != (sequence_id is None):
         missing = "producer_name" if producer_name is None else "sequence_id"
         raise InvalidRequest("producer_name and sequence_id go together.", field=missing)
-    if producer_name is not None and not 1 <= len(producer_name.encode()) <= _MAX_PRODUCER_NAME:
+    if producer_name is not None and not 1 <= _bytes_of(producer_name) <= _MAX_PRODUCER_NAME:
         raise InvalidRequest(
-            f"producer_name must have 1 to {_MAX_PRODUCER_NAME} bytes.", field="producer_name"
+            f"producer_name must be a text of 1 to {_MAX_PRODUCER_NAME} bytes.",
+            field="producer_name",
         )
     if sequence_id is not None and not 0 <= sequence_id <= _MAX_SEQUENCE_ID:
         raise InvalidRequest(
@@ -76,6 +77,14 @@ def check(
         for message in messages
     ]
     _check_sizes(settings, beside, "key and properties")
+
+
+def _bytes_of(text: str) -> int:
+    """How many bytes a text has; none when it has half of a surrogate pair and so no encoding."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return 0
 
 
 def _no_bytes(messages: Sequence[NewMessage]) -> InvalidRequest:

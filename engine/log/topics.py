@@ -70,7 +70,8 @@ class Topics:
             The topic, and whether this call created it.
 
         Raises:
-            InvalidRequest: impossible settings, or a name that is reserved for system topics.
+            InvalidRequest: impossible settings, a name that :meth:`TopicName.parse` refuses, or one
+                that is reserved for system topics.
             TopicConflict: it exists, and this would change settings that cannot change.
             PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
         """
@@ -78,6 +79,7 @@ class Topics:
             raise InvalidRequest(
                 f"{name} is a system topic; choose a name without '__'.", field="topic"
             )
+        TopicName.parse(str(name))  # A name may be put together from any parts.
         topic, created = self._ensure(name, settings)
         self._ensure(name.snapshot_topic(), TopicSettings(partitions=len(self._brokers.names)))
         return topic, created

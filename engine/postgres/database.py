@@ -35,8 +35,8 @@ _RETRYABLE = (
     # A prepared statement was dropped on this connection; the next run prepares it anew.
     pg.InvalidSqlStatementName,
 )
-#: A number out of range, a NUL in a text, a text that is too long for an index.
-_UNSTORABLE = (pg.DataError, pg.ProgramLimitExceeded)
+#: A number out of range, a NUL in a text, a text that is too long for an index or has no encoding.
+_UNSTORABLE = (pg.DataError, pg.ProgramLimitExceeded, UnicodeEncodeError)
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
@@ -312,12 +312,13 @@ class Database:
         """Raise the engine's errors for PostgreSQL's that come out of the block."""
         try:
             yield
-        except pg.Error as error:
+        except (pg.Error, UnicodeEncodeError) as error:
             self._translate(error)
             raise
 
-    def _translate(self, error: pg.Error) -> None:
-        """Raise the engine's error for one of PostgreSQL's; return when there is none for it."""
+    def _translate(self, error: pg.Error | UnicodeEncodeError) -> None:
+        """Raise the engine's error for one of PostgreSQL's, or for a text that has no encoding;
+        return when there is none for it."""
         if isinstance(error, _UNSTORABLE):
             # PostgreSQL does not say in which field.
             raise InvalidRequest(
@@ -358,7 +359,7 @@ class _Borrowing(contextlib.AbstractContextManager[Session]):
         self,
         take: Callable[[], Connection],
         give: Callable[[Connection, BaseException | None], None],
-        translate: Callable[[pg.Error], None],
+        translate: Callable[[pg.Error | UnicodeEncodeError], None],
         statements: Mapping[str, LiteralString],
     ) -> None:
         self._take = take
@@ -381,7 +382,7 @@ class _Borrowing(contextlib.AbstractContextManager[Session]):
         traceback: TracebackType | None,
     ) -> None:
         self._give(self._connection, error)
-        if isinstance(error, pg.Error):
+        if isinstance(error, pg.Error | UnicodeEncodeError):
             self._translate(error)
 
 

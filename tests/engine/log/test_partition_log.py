@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -36,6 +36,8 @@ from tests.engine.support import (
 )
 
 MEBIBYTE = 1024 * 1024
+#: In UTC.
+_BEFORE_ALL_YEARS = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
 #: As large as a batch may be.
 FULL_BATCH = [NewMessage(payload=b"x" * 4 * MEBIBYTE)] * 4
 
@@ -127,12 +129,15 @@ def test_a_transactions_messages_do_not_move_the_plain_sequence(engine: Engine) 
         ([], {}, InvalidRequest),
         ([*batch("a"), NewMessage(payload="no bytes")], {}, InvalidRequest),  # type: ignore[arg-type]
         ([NewMessage(payload=b"", key="\ud800")], {}, InvalidRequest),
+        ([NewMessage(payload=b"", event_time=_BEFORE_ALL_YEARS)], {}, InvalidRequest),
+        ([NewMessage(payload=b"", key=object())], {}, InvalidRequest),  # type: ignore[arg-type]
         (batch("a"), {"producer_name": "p"}, InvalidRequest),
         (batch("a"), {"sequence_id": 1}, InvalidRequest),
         (batch("a"), {"producer_name": "p", "sequence_id": -1}, InvalidRequest),
         (batch("a"), {"producer_name": "p", "sequence_id": 2**63}, InvalidRequest),
         (batch("a"), {"producer_name": "p\0", "sequence_id": 1}, InvalidRequest),
         (batch("a"), {"producer_name": "", "sequence_id": 1}, InvalidRequest),
+        (batch("a"), {"producer_name": "\ud800", "sequence_id": 1}, InvalidRequest),
         (batch("a"), {"producer_name": noise(0, 1001).hex(), "sequence_id": 1}, InvalidRequest),
         ([NewMessage(payload=b"x" * (5 * MEBIBYTE + 1))], {}, PayloadTooLarge),
         ([*FULL_BATCH, NewMessage(payload=b"x")], {}, PayloadTooLarge),

@@ -127,6 +127,14 @@ def test_settings_that_cannot_be_are_refused(engine: Engine, settings: TopicSett
         engine.topics.get(TOPIC)
 
 
+@pytest.mark.parametrize("part", ["", "a/b", "a b", "-a", "\ud800", "a" * 129])
+def test_a_name_that_cannot_be_read_back_is_refused(engine: Engine, part: str) -> None:
+    """Rows keep it as one text, and whoever sweeps them takes that apart again."""
+    for name in (TopicName(part, "n", "t"), TopicName("t", part, "t"), TopicName("t", "n", part)):
+        with pytest.raises(InvalidRequest):
+            engine.topics.create(name, TopicSettings())
+
+
 @pytest.mark.parametrize("known", ["broker-1", "broker-2"])
 def test_a_broker_has_a_partition_for_snapshots_also_when_others_were_there_before_it(
     engine: Engine, known: str

@@ -216,7 +216,7 @@ def test_a_closed_database_is_unavailable(database: Database) -> None:
         database.snapshot(("one", {}))
 
 
-@pytest.mark.parametrize(("text", "by"), [("a\0b", 1), ("fine", 0), ("fine", 2**40)])
+@pytest.mark.parametrize(("text", "by"), [("a\0b", 1), ("\ud800", 1), ("fine", 0), ("fine", 2**40)])
 def test_a_value_that_cannot_be_is_an_invalid_request(
     database: Database, text: str, by: int
 ) -> None:
@@ -226,6 +226,10 @@ def test_a_value_that_cannot_be_is_an_invalid_request(
 
     with pytest.raises(InvalidRequest):
         database.retrying(work)
+    with pytest.raises(InvalidRequest), database.session() as session:
+        work(session)
+    with pytest.raises(InvalidRequest):
+        database.snapshot(("echo", {"text": text}), ("divide", {"by": by}))
     assert database.snapshot(("one", {})) == [[(1,)]]
 
 
