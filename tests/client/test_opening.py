@@ -9,8 +9,13 @@ import pytest
 
 from tests.client.faults import FaultyLog, async_client
 from tests.server import Served
-from txnconsole.client import AsyncClient, AsyncTransportOptions, Client, TransportOptions
-from txnconsole.client.asynchronous import AsyncioRuntime
+from txnconsole.client import (
+    AsyncClient,
+    AsyncTransportOptions,
+    Client,
+    TransportOptions,
+    asynchronous,
+)
 
 
 class LosesAnswers(httpx.BaseTransport):
@@ -92,6 +97,79 @@ def test_a_transaction_whose_opening_is_cancelled_is_aborted_and_nobody_waits_fo
     assert left["status"] in ("ABORTING", "ABORTED")
 
 
+class Interrupted(httpx.BaseTransport):
+    """The real network, but Ctrl-C comes before the first answers to POST /transactions.
+
+    Args:
+        times: how many of them.
+        heard: whether the server has carried the call out by then.
+    """
+
+    def __init__(self, times: int, *, heard: bool) -> None:
+        self._real = httpx.HTTPTransport()
+        self._times, self._heard = times, heard
+        self.requests: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request.url.path.rsplit("/", 1)[1])
+        interrupts = self.requests.count("transactions") <= self._times
+        if interrupts and not self._heard:
+            raise KeyboardInterrupt
+        response = self._real.handle_request(request)
+        if interrupts:
+            response.read()
+            raise KeyboardInterrupt
+        return response
+
+    def close(self) -> None:
+        self._real.close()
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_transaction_whose_opening_is_interrupted_is_aborted(server: Served, heard: bool) -> None:
+    token = server.token("producer", user=f"interrupts-openings-{heard}")
+    network = Interrupted(1, heard=heard)
+    with (
+        Client(server.url, token, TransportOptions(http=network)) as client,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        client.transaction()
+    assert network.requests == ["transactions", "transactions", "abort"]
+    with httpx.Client(headers={"Authorization": f"Bearer {token}"}) as http:
+        [left] = http.get(f"{server.url}/api/v1/transactions").json()["items"]
+    assert left["status"] in ("ABORTING", "ABORTED")
+
+
+def test_an_opening_that_is_interrupted_twice_keeps_nobody_waiting(server: Served) -> None:
+    token = server.token("producer", user="interrupts-twice")
+    network = Interrupted(2, heard=False)
+    with (
+        Client(server.url, token, TransportOptions(http=network)) as client,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        client.transaction()
+    assert network.requests == ["transactions", "transactions"]
+
+
+@pytest.mark.parametrize("fault", ["refused", "lost answer", 503])
+def test_an_opening_that_is_interrupted_is_undone_once(fault: str | int) -> None:
+    network = FaultyLog([None, fault])
+
+    def interrupt(request: httpx.Request) -> httpx.Response:
+        response = network.handle_request(request)
+        if len(network.requests) == 1:
+            raise KeyboardInterrupt
+        return response
+
+    options = TransportOptions(http=httpx.MockTransport(interrupt))
+    with (
+        Client("http://127.0.0.1:1", "token", options) as client,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        client.transaction()
+    assert network.requests == ["POST /transactions"] * 2
+
+
 @pytest.mark.parametrize("fault", ["refused", "lost answer", 503])
 def test_an_opening_that_is_cancelled_is_not_tried_again(fault: str | int) -> None:
     network = FaultyLog([fault])
@@ -117,7 +195,7 @@ def test_an_opening_that_is_cancelled_is_not_tried_again(fault: str | int) -> No
 def test_closing_the_client_does_not_wait_for_ever_for_an_opening_that_was_cancelled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(AsyncioRuntime, "LAST_WORD", 0)
+    monkeypatch.setattr(asynchronous, "LAST_WORD", 0)
 
     async def scenario() -> None:
         sending = asyncio.Event()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
-from socket import SHUT_RDWR, create_server, socket
+from socket import SHUT_RDWR, SHUT_WR, create_server, socket
 from threading import Thread
 
 import pytest
@@ -68,12 +68,29 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def over_tls(certificate: Path) -> Callable[[socket], None]:
+def over_tls(
+    certificate: Path, *, of_clients: ssl.TLSVersion | None = None
+) -> Callable[[socket], None]:
+    """``of_clients``: demands a certificate of them, too, in this version of TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
+    if of_clients is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificate)
+        context.maximum_version = of_clients
 
     def answer(connection: socket) -> None:
-        with context.wrap_socket(connection, server_side=True) as secured:
+        with context.wrap_socket(
+            connection, server_side=True, do_handshake_on_connect=False
+        ) as secured:
+            try:
+                secured.do_handshake()
+            except ssl.SSLError:  # Closed with something unread, it would be reset: no alert.
+                with socket(fileno=secured.detach()) as refused:
+                    refused.shutdown(SHUT_WR)
+                    while refused.recv(65536):
+                        pass
+                return
             secured.recv(65536)
             secured.sendall(ANSWER)
 
@@ -122,6 +139,30 @@ def test_a_certificate_that_is_not_trusted_is_told_at_once_and_can_be_trusted(
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_suffix(".crt")))
         with pytest.raises(UnexpectedAnswer, match="HTTP 404"):  # It was reached.
             ask(url, asynchronous=asynchronous)
+
+
+@pytest.mark.parametrize(
+    ("newest", "told"),
+    [
+        (ssl.TLSVersion.TLSv1_2, "no TLS that both sides know"),
+        (ssl.TLSVersion.TLSv1_3, "it wants a certificate of its clients"),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_server_that_wants_a_certificate_of_the_client_is_told_at_once(
+    asynchronous: bool,
+    newest: ssl.TLSVersion,
+    told: str,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_suffix(".crt")))
+    with (
+        serving(over_tls(certificate, of_clients=newest)) as url,
+        pytest.raises(TLSFailed, match=told) as caught,
+    ):
+        ask(url, asynchronous=asynchronous)
+    assert url in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import httpx
 
 from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.retries import RetryPolicy
-from txnconsole.client.runtime import connection_settings, request_settings
+from txnconsole.client.runtime import LAST_WORD, connected, request_settings
 from txnconsole.client.wire import Call
 
 M = TypeVar("M", bound=AbstractAsyncContextManager[Any])
@@ -33,12 +35,9 @@ class AsyncTransportOptions:
 class AsyncioRuntime:
     """Waits in the event loop that runs the operation; used by one event loop only."""
 
-    #: Seconds for which closing waits for calls that are being undone.
-    LAST_WORD: ClassVar[float] = 5.0
-
     def __init__(self, url: str, token: str, options: AsyncTransportOptions) -> None:
         self._options = options
-        self._http = httpx.AsyncClient(transport=options.http, **connection_settings(url, token))
+        self._http = connected(partial(httpx.AsyncClient, transport=options.http), url, token)
         self._undoing: set[asyncio.Task[None]] = set()
 
     @property
@@ -64,7 +63,11 @@ class AsyncioRuntime:
             raise
 
     async def _send(self, call: Call[Any]) -> httpx.Response:
-        return await self._http.request(**request_settings(call))
+        request = self._http.build_request(**request_settings(call))
+        try:
+            return await self._http.send(request)
+        except ssl.SSLError as error:  # Of a connection that is made already, httpx tells it so.
+            raise httpx.ReadError(str(error), request=request) from error
 
     async def _undo(self, call: Call[Any], sending: asyncio.Task[httpx.Response]) -> None:
         """Undo what a call has done, once its answer has come."""
@@ -85,7 +88,7 @@ class AsyncioRuntime:
 
     async def close(self) -> None:
         if undoing := set(self._undoing):
-            _, left = await asyncio.wait(undoing, timeout=self.LAST_WORD)
+            _, left = await asyncio.wait(undoing, timeout=LAST_WORD)
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)

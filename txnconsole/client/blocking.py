@@ -9,15 +9,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
-from functools import update_wrapper
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial, update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 import httpx
 
+from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.retries import RetryPolicy
-from txnconsole.client.runtime import connection_settings, request_settings
+from txnconsole.client.runtime import LAST_WORD, connected, request_settings
 from txnconsole.client.wire import Call
 
 A = TypeVar("A")
@@ -25,6 +27,7 @@ C = TypeVar("C")
 F = TypeVar("F")
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class BlockingRuntime:
 
     def __init__(self, url: str, token: str, options: TransportOptions) -> None:
         self._options = options
-        self._http = httpx.Client(transport=options.http, **connection_settings(url, token))
+        self._http = connected(partial(httpx.Client, transport=options.http), url, token)
 
     @property
     def retry(self) -> RetryPolicy:
@@ -60,7 +63,25 @@ class BlockingRuntime:
         self._options.sleep(seconds)
 
     async def exchange(self, call: Call[Any]) -> httpx.Response:
+        try:
+            return self._send(call)
+        except Exception:
+            raise
+        except BaseException:
+            if call.undo is not None:
+                self._undo(call, call.undo)
+            raise
+
+    def _send(self, call: Call[Any]) -> httpx.Response:
         return self._http.request(**request_settings(call))
+
+    def _undo(self, call: Call[T], undo: Callable[[T], Call[Any]]) -> None:
+        """Undo what a call may have done whose answer was not waited for: under its key the same
+        call gets that answer. Who interrupts this, too, is not kept waiting."""
+        with suppress(httpx.RequestError, TxnConsoleError):  # Its deadline ends what is left.
+            response = self._send(replace(call, patience=LAST_WORD))
+            answer = call.read(response.status_code, response.headers, response.content)
+            self._send(replace(undo(answer), patience=LAST_WORD))
 
     def lock(self) -> ThreadLock:
         return ThreadLock()

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
@@ -21,7 +21,11 @@ from txnconsole.client.retries import RetryPolicy
 from txnconsole.client.trace_context import trace_headers
 from txnconsole.client.wire import Call
 
+H = TypeVar("H", httpx.Client, httpx.AsyncClient)
+
 API = "/api/v1"
+#: Seconds for undoing a call whose caller has been cancelled or interrupted.
+LAST_WORD = 5.0
 _CONNECT_SECONDS = 5.0
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 #: Longer than the server's own time limit, whose answer tells more.
@@ -83,14 +87,23 @@ class Runtime(Protocol):
     async def close(self) -> None: ...
 
 
-def connection_settings(url: str, token: str) -> dict[str, Any]:
-    """The arguments of httpx's client, in both runtimes.
+def connected(make: Callable[..., H], url: str, token: str) -> H:
+    """Make httpx's client, of either kind.
 
     Raises:
-        ValueError: the URL cannot be a server's, the token not be sent, or no certificates be read.
-            Found only by a call, it would look like a transient failure and be retried until the
-            deadline.
+        ValueError: the URL cannot be a server's, the token not be sent, or no certificates be read;
+            or a proxy that the environment names cannot be used. Found only by a call, it would
+            look like a transient failure and be retried until the deadline.
     """
+    settings = _connection_settings(url, token)
+    try:
+        return make(**settings)
+    except (ImportError, ValueError) as error:
+        told = f"A proxy that the environment names (ALL_PROXY, …) cannot be used: {error}"
+        raise ValueError(told) from error
+
+
+def _connection_settings(url: str, token: str) -> dict[str, Any]:
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:

@@ -28,6 +28,9 @@ _LONGEST_POLL = 20.0
 _PAUSE = 0.5
 #: What the first bytes of a server without TLS look like.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+#: With what a server answers the request of a client without a certificate (RFC 8446, 4.4.2.4):
+#: to the client, the handshake is over by then.
+_WANTS_CERTIFICATE = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -158,7 +161,7 @@ class Transport:
 def _no_answer(call: Call[Any], error: httpx.RequestError) -> TxnConsoleError:
     url = error.request.url
     server = f"{url.scheme}://{url.netloc.decode()}"  # Without a password.
-    if isinstance(error, httpx.ConnectError) and (fault := _tls_fault(error)) is not None:
+    if (fault := _tls_fault(error)) is not None:
         return TLSFailed(f"{call.method} {call.path} was not sent to {server}: {fault}")
     return Unreachable(
         f"{call.method} {call.path} got no answer from {server}: {type(error).__name__}: {error}",
@@ -166,12 +169,17 @@ def _no_answer(call: Call[Any], error: httpx.RequestError) -> TxnConsoleError:
     )
 
 
-def _tls_fault(error: BaseException | None) -> str | None:
+def _tls_fault(failed: httpx.RequestError) -> str | None:
     """What a handshake has found that it would find again, and what helps; None when it has found
     nothing, or the connection broke."""
+    error: BaseException | None = failed
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__  # httpcore raises its own "from None".
     if error is None or error.errno != ssl.SSL_ERROR_SSL:
+        return None
+    if error.reason == _WANTS_CERTIFICATE:
+        return "it wants a certificate of its clients, and this client has none."
+    if not isinstance(failed, httpx.ConnectError):
         return None
     if isinstance(error, ssl.SSLCertVerificationError):
         return (

@@ -33,7 +33,8 @@ class Call(Generic[T]):
     effect of once, so a call without an answer may be repeated. ``wait_ms``: how long the server
     may wait on purpose before it answers. ``patience``: the seconds after which the caller does not
     want the answer any more. ``undo`` makes, of the answer, the call that undoes this one: it is
-    made when the answer comes to nobody, because whoever waited for it was cancelled.
+    made when the answer comes to nobody, because whoever waited for it was cancelled or
+    interrupted; such a call has an ``idempotency_key``.
     """
 
     method: str

@@ -51,6 +51,18 @@ def test_an_answer_of_another_server_does_not_pass_for_ours(status: int, code: i
     assert exit_code(UnexpectedAnswer("", status=status)) == code
 
 
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1"])
+def test_a_proxy_that_cannot_be_used_is_told_as_what_it_is(
+    txnctl: Txnctl, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    ran = txnctl("--url", "http://server.example", "--patience", "0", "topics", "list")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("A proxy that the environment names")
+
+
 def test_a_server_that_is_away_is_unavailable(txnctl: Txnctl) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
