@@ -92,6 +92,22 @@ def test_other_machines_need_a_role_unless_it_is_configured(
     assert _get(path, **extra).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "answered"),
+    [
+        ("/healthz", "application/json"),
+        ("/readyz", "application/json"),
+        ("/metrics", "text/plain; version=0.0.4; charset=utf-8"),
+    ],
+)
+@pytest.mark.parametrize("accept", ["text/plain;version=0.0.4;q=0.3", "text/html", "*/*"])
+def test_what_watches_the_server_is_answered_whatever_form_it_names(
+    path: str, answered: str, accept: str, everything_up: None, db: None
+) -> None:
+    answer = _get(path, headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, answered)
+
+
 def test_metrics_count_requests_by_route_and_show_what_is_held_back(
     engine: Engine, program: Caller, topic: str
 ) -> None:

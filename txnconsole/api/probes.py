@@ -14,6 +14,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.urls import path
 from rest_framework.permissions import AllowAny, BasePermission
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -41,36 +42,43 @@ class FromThisMachineOrGranted(BasePermission):
         return bool(settings.OPERATIONS_OPEN) or _from_this_machine(request)
 
 
-class Healthz(Endpoint):
+class Probe(Endpoint):
+    """An address for what watches the server. It has one form, which is answered whatever
+    ``Accept`` names: some probes and scrapers name a form of their own (RFC 9110, 12.5.1)."""
+
+    throttle_classes = ()
+    schema = None
+
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[BaseRenderer, str]:
+        return super().perform_content_negotiation(request, force=True)
+
+
+class Healthz(Probe):
     """Whether the process serves at all."""
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
-    throttle_classes = ()
-    schema = None
 
     def get(self, request: Request) -> HttpResponse:
         return _answer(Health(), 200)
 
 
-class Readyz(Endpoint):
+class Readyz(Probe):
     """Whether all parts that the server needs are up; 503 names those that are not."""
 
     permission_classes = (FromThisMachineOrGranted,)
-    throttle_classes = ()
-    schema = None
 
     def get(self, request: Request) -> HttpResponse:
         readiness = _readiness()
         return _answer(readiness, 200 if readiness.status == "ready" else 503)
 
 
-class Metrics(Endpoint):
+class Metrics(Probe):
     """Metrics for Prometheus."""
 
     permission_classes = (FromThisMachineOrGranted,)
-    throttle_classes = ()
-    schema = None
 
     def get(self, request: Request) -> HttpResponse:
         return HttpResponse(exposition(AlertsCollector()), content_type=CONTENT_TYPE)
