@@ -95,10 +95,10 @@ WHERE p.topic_id = %(topic_id)s AND NOT EXISTS (
 ON CONFLICT DO NOTHING
 
 -- deliverable --
--- Partitions with something to deliver: unread up to the stable position, to redeliver, or overdue;
--- and those that first need a cursor or recovery. For a consumer that has just become the active
--- one, also those with something in flight, which its predecessor had. A row with a number below
--- all others: there is no partition, so the topic may be gone.
+-- Partitions that may have something to deliver (is_due). For a consumer that has just become the
+-- active one, also those with something in flight, which its predecessor had. One row stands for
+-- there being none: with number -1 there is no partition here at all, so the topic may be gone; with
+-- -2 all partitions are offline.
 SELECT p.partition_id, p.number, c.partition_id IS NULL AS needs_cursor,
     l.partition_id IS NULL AS needs_recovery
 FROM broker.partition p
@@ -108,10 +108,10 @@ LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
 LEFT JOIN broker.dispatch d
     ON d.partition_id = p.partition_id AND d.subscription_id = %(subscription_id)s
 WHERE p.topic_id = %(topic_id)s AND p.online AND (
-    c.partition_id IS NULL
-    OR l.partition_id IS NULL
-    OR greatest(d.due_offset, c.mark_delete + 1) < coalesce(l.first_ongoing_offset, l.next_offset)
-    OR d.next_deadline < statement_timestamp()
+    broker.is_due(
+        c.mark_delete, coalesce(l.first_ongoing_offset, l.next_offset), d.due_offset,
+        d.next_deadline
+    )
     OR (%(taken_over)s AND d.next_deadline IS NOT NULL)
 )
 UNION ALL
@@ -124,8 +124,8 @@ WHERE NOT EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s AND
 ORDER BY number
 
 -- awaited_subscriptions --
--- Which of the subscriptions that somebody waits for may have something to deliver (as deliverable
--- says), and who the active consumer is.
+-- Which of the subscriptions that somebody waits for may have something to deliver (is_due), and who
+-- the active consumer is.
 SELECT s.subscription_id, s.consumer,
     coalesce(
         broker.has_lapsed(s.consumer_until, s.consumer_lease_ms, statement_timestamp()), false
@@ -137,12 +137,9 @@ SELECT s.subscription_id, s.consumer,
         LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
         LEFT JOIN broker.dispatch d
             ON d.partition_id = p.partition_id AND d.subscription_id = s.subscription_id
-        WHERE p.topic_id = s.topic_id AND p.online AND (
-            c.partition_id IS NULL
-            OR l.partition_id IS NULL
-            OR greatest(d.due_offset, c.mark_delete + 1)
-                < coalesce(l.first_ongoing_offset, l.next_offset)
-            OR d.next_deadline < statement_timestamp()
+        WHERE p.topic_id = s.topic_id AND p.online AND broker.is_due(
+            c.mark_delete, coalesce(l.first_ongoing_offset, l.next_offset), d.due_offset,
+            d.next_deadline
         )
     ) AS due
 FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::bigint[])
