@@ -42,9 +42,9 @@ from engine.model.txn_status import (
     Outcome,
     TxnAction,
     TxnStatus,
-    is_repeated_end,
     not_allowed,
     outcome_of,
+    refuse_opposite_end,
 )
 from engine.postgres.database import Database
 from engine.postgres.watching import Watch
@@ -250,7 +250,7 @@ class Coordinator:
             )
         if not decided:
             transaction = self.get(txn_id, owner=owner)
-            is_repeated_end(
+            refuse_opposite_end(
                 transaction.status, action, txn_id=txn_id, reason=transaction.end_reason
             )
             return transaction

@@ -15,7 +15,7 @@ from engine.log.rows import txn_of
 from engine.model.errors import InvalidRequest, ProducerFenced
 from engine.model.transaction import EndedGroup, Transaction
 from engine.model.txn_id import TxnID, id_lists
-from engine.model.txn_status import DECISION, EndReason, TxnAction, TxnStatus, is_repeated_end
+from engine.model.txn_status import DECISION, EndReason, TxnAction, TxnStatus, refuse_opposite_end
 from engine.postgres.database import Database, Row, Session
 
 MAX_GROUP = 10_000
@@ -138,7 +138,7 @@ def _decide(
         if row is None or (owner is not None and row.owner != owner):
             raise not_found(session, txn)
         reason = EndReason(row.end_reason) if row.end_reason else None
-        is_repeated_end(TxnStatus(row.status), action, txn_id=txn, reason=reason)
+        refuse_opposite_end(TxnStatus(row.status), action, txn_id=txn, reason=reason)
     session.run(
         "decide_many",
         **id_lists(wanted),

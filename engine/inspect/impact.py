@@ -17,7 +17,7 @@ from engine.model.subscription import AckType, TentativeAck
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction, TxnStatus, is_repeated_end
+from engine.model.txn_status import TxnAction, TxnStatus, refuse_opposite_end
 from engine.postgres.database import Database, Params, Row
 
 
@@ -95,7 +95,9 @@ def impacts(
     """
     txn_id = transaction.txn_id
     for action in actions:
-        is_repeated_end(transaction.status, action, txn_id=txn_id, reason=transaction.end_reason)
+        refuse_opposite_end(
+            transaction.status, action, txn_id=txn_id, reason=transaction.end_reason
+        )
     parts: dict[PartitionName, dict[TxnAction, PartitionImpact]] = {}
     acks: list[_Held] = []
     unavailable: dict[str, str] = {}

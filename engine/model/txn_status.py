@@ -92,16 +92,14 @@ def not_allowed(
     )
 
 
-def is_repeated_end(
+def refuse_opposite_end(
     status: TxnStatus, action: TxnAction, *, txn_id: object, reason: EndReason | None = None
-) -> bool:
-    """Whether an end repeats the one that was decided (True), or is the first (False).
+) -> None:
+    """Refuse to end a transaction the opposite way. A first end, and one that repeats what was
+    decided, are allowed.
 
     Raises:
         InvalidTxnStatus: the transaction has been ended the opposite way.
     """
-    if status is TxnStatus.OPEN:
-        return False
-    if action_of(status) is action:
-        return True
-    raise not_allowed(txn_id, status, f"it cannot {action.lower()} any more", reason)
+    if action_of(status) not in (None, action):
+        raise not_allowed(txn_id, status, f"it cannot {action.lower()} any more", reason)

@@ -22,7 +22,7 @@ from engine.model.errors import (
 )
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import ENDED, EndReason, TxnAction, TxnStatus, is_repeated_end
+from engine.model.txn_status import ENDED, EndReason, TxnAction, TxnStatus, refuse_opposite_end
 from txnconsole.audit.chain import DONE, Actor, Change
 from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.errors import CountChanged
@@ -125,7 +125,7 @@ def _result(job: Job, item: JobItem, ended: Transaction | None) -> ItemResult:
     try:
         if ended is None:
             raise TransactionNotFound
-        is_repeated_end(ended.status, TxnAction.ABORT, txn_id=ended.txn_id)
+        refuse_opposite_end(ended.status, TxnAction.ABORT, txn_id=ended.txn_id)
     except (InvalidTxnStatus, TransactionNotFound) as error:
         change = _change(job, item, {}, result=error.code)
         return ItemResult(ItemState.FAILED, "refused", error.message, change)

@@ -11,8 +11,8 @@ from engine.model.txn_status import (
     TxnAction,
     TxnStatus,
     action_of,
-    is_repeated_end,
     outcome_of,
+    refuse_opposite_end,
 )
 
 OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED = TxnStatus
@@ -27,21 +27,22 @@ OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED = TxnStatus
         (ABORTED, TxnAction.ABORT),
     ],
 )
-def test_the_same_end_again_is_a_repetition_and_the_opposite_is_refused(
+def test_the_same_end_again_is_allowed_and_the_opposite_is_refused(
     status: TxnStatus, action: TxnAction
 ) -> None:
     [opposite] = set(TxnAction) - {action}
     assert action_of(status) is action
-    assert is_repeated_end(status, action, txn_id="0:0")
+    refuse_opposite_end(status, action, txn_id="0:0")
     with pytest.raises(InvalidTxnStatus) as refused:
-        is_repeated_end(status, opposite, txn_id="0:0")
+        refuse_opposite_end(status, opposite, txn_id="0:0")
     assert refused.value.data == {"current_status": str(status), "txn_id": "0:0"}
 
 
-def test_an_open_transaction_has_neither_action_nor_outcome() -> None:
+def test_an_open_transaction_has_neither_action_nor_outcome_and_takes_either_end() -> None:
     assert action_of(OPEN) is None
     assert outcome_of(OPEN) is Outcome.UNDECIDED
-    assert not any(is_repeated_end(OPEN, action, txn_id="0:0") for action in TxnAction)
+    for action in TxnAction:
+        refuse_opposite_end(OPEN, action, txn_id="0:0")
 
 
 def test_a_decision_is_an_outcome_already() -> None:
