@@ -34,8 +34,7 @@ class SidecarLogs:
         Returns:
             How many entries were deleted.
         """
-        shares = budget.shares(len(self._brokers.names))
-        return self._brokers.on_each(lambda database: _sweep_broker(database, next(shares)))
+        return self._brokers.sweep(_sweep_broker, budget)
 
 
 def _sweep_broker(database: Database, budget: TimeBudget) -> int:

@@ -45,8 +45,7 @@ class Snapshots:
         Returns:
             How many snapshots were taken.
         """
-        shares = budget.shares(len(self._brokers.names))
-        return self._brokers.on_each(lambda database: self._sweep_broker(database, next(shares)))
+        return self._brokers.sweep(self._sweep_broker, budget)
 
     def _sweep_broker(self, database: Database, budget: TimeBudget) -> int:
         with database.session() as session:

@@ -16,11 +16,7 @@ from engine.coordinator.archive import archived, find_all
 from engine.coordinator.fence import Headers
 from engine.coordinator.statements import JOIN_PARTITIONS, JOIN_SUBSCRIPTIONS, Header
 from engine.log.topics import Topics
-from engine.model.errors import (
-    PartitionNotFound,
-    TopicNotFound,
-    TransactionNotFound,
-)
+from engine.model.errors import TopicNotFound, TransactionNotFound
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
@@ -88,7 +84,7 @@ class Joining:
                     [str(topic.name) for topic in topics],
                     [partition.number for partition in partitions],
                     [
-                        topic.brokers[partition.number]
+                        topic.broker_of(partition.number)
                         for topic, partition in zip(topics, partitions, strict=True)
                     ],
                 )
@@ -173,11 +169,7 @@ class Joining:
     def _topic_with(self, partition: PartitionName, *, fresh: bool) -> Topic:
         partition.require_writable()
         topic = self._reaching(partition.topic, partition.number, fresh=fresh)
-        if not 0 <= partition.number < len(topic.brokers):
-            raise PartitionNotFound(
-                f"{topic.name} has partitions 0 to {len(topic.brokers) - 1},"
-                f" not {partition.number}."
-            )
+        topic.broker_of(partition.number)
         return topic
 
     def _reaching(self, name: TopicName, number: int, *, fresh: bool) -> Topic:

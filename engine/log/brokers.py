@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from engine.log.offloaded import OffloadedFiles
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import (
     BrokerUnavailable,
     EngineError,
@@ -80,6 +81,12 @@ class Brokers:
             raise PartitionUnavailable(f"{name} is not among this process's brokers.")
         return found
 
+    def sweep(self, work: Callable[[Database, TimeBudget], int], budget: TimeBudget) -> int:
+        """As :meth:`on_each`, for work that gives way: each broker has an equal share of the
+        time."""
+        shares = budget.shares(len(self._databases))
+        return self.on_each(lambda database: work(database, next(shares)))
+
     def on_each(self, work: Callable[[Database], int]) -> int:
         """Do periodic work on every broker. A broker that cannot be reached is left out, with a
         warning in the log.
@@ -104,11 +111,7 @@ class Brokers:
             PartitionNotFound: the topic has no such partition.
             PartitionUnavailable: its broker cannot be reached.
         """
-        if not 0 <= number < len(topic.brokers):
-            raise PartitionNotFound(
-                f"{topic.name} has partitions 0 to {len(topic.brokers) - 1}, not {number}."
-            )
-        database = self.get(topic.brokers[number])
+        database = self.get(topic.broker_of(number))
         key = (topic.topic_id, number)
         if key not in self._partition_ids:
             with database.session() as session:

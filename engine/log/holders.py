@@ -6,7 +6,7 @@ part of the transaction is aborted, and the rest of the transaction goes on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from engine.log.rows import txn_of
 from engine.model.errors import TopicInUse
@@ -43,20 +43,19 @@ def require_unheld(catalog: Session, topic: Topic, name: SubscriptionName) -> No
     Raises:
         TopicInUse: names some transactions that do.
     """
-    holders = catalog.all("subscription_in_use", topic_id=topic.topic_id, subscription=name.name)
-    require_no_holders(name, holders)
+    rows = catalog.all("subscription_in_use", topic_id=topic.topic_id, subscription=name.name)
+    require_no_holders(name, map(txn_of, rows))
 
 
-def require_no_holders(name: TopicName | SubscriptionName, holders: Sequence[Row]) -> None:
-    """Check that nobody holds a topic or a subscription; ``holders``: rows of transactions that do.
+def require_no_holders(name: TopicName | SubscriptionName, holders: Iterable[TxnID]) -> None:
+    """Check that nobody holds a topic or a subscription; ``holders``: the transactions that do,
+    where one may stand several times, once for each partition or broker.
 
     Raises:
         TopicInUse: names them.
     """
-    if holders:
-        # A subscription is held once for each broker of its topic.
-        txn_ids = sorted({txn_of(row) for row in holders})
-        ids = [str(txn_id) for txn_id in txn_ids]
+    ids = [str(txn_id) for txn_id in sorted(set(holders))]
+    if ids:
         message = f"{name} is held by {', '.join(ids[:5])}; end them first, or force."
         raise TopicInUse(message, holders=ids)
 

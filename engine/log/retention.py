@@ -58,8 +58,7 @@ class Retention:
         Returns:
             How many entries were deleted.
         """
-        shares = budget.shares(len(self._brokers.names))
-        return self._brokers.on_each(lambda database: self._sweep_broker(database, next(shares)))
+        return self._brokers.sweep(self._sweep_broker, budget)
 
     def _sweep_broker(self, database: Database, budget: TimeBudget) -> int:
         shares = budget.shares(5)

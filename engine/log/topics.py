@@ -10,6 +10,7 @@ from functools import partial
 
 from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
+from engine.log.rows import txn_of
 from engine.log.topic_deletions import TopicDeletions
 from engine.log.topic_partitions import make_partitions, spread
 from engine.model.errors import (
@@ -265,7 +266,8 @@ class Topics:
             session.run("hold_for_deletion", topic_id=topic.topic_id)
             session.run("let_joins_end")
             if not force:
-                require_no_holders(name, session.all("topic_in_use", topic_id=topic.topic_id))
+                holders = session.all("topic_in_use", topic_id=topic.topic_id)
+                require_no_holders(name, map(txn_of, holders))
             rows: list[Row] = []
             for part in ("abandon_partitions", "abandon_subscriptions") if force else ():
                 rows += session.all(part, topic_id=topic.topic_id, error=_ABANDONED)

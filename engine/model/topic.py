@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from engine.model.errors import PartitionNotFound
 from engine.model.topic_name import TopicName
 from engine.model.txn_id import TxnID
 
@@ -51,3 +52,15 @@ class Topic:
     settings: TopicSettings
     brokers: tuple[str, ...]
     created_at: datetime
+
+    def broker_of(self, number: int) -> str:
+        """The broker of a partition.
+
+        Raises:
+            PartitionNotFound: the topic has no partition of that number.
+        """
+        if not 0 <= number < len(self.brokers):
+            raise PartitionNotFound(
+                f"{self.name} has partitions 0 to {len(self.brokers) - 1}, not {number}."
+            )
+        return self.brokers[number]

@@ -179,7 +179,7 @@ def get(database: Database, topic: Topic, name: SubscriptionName) -> Row | None:
         return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
 
 
-def held(session: Session, topic: Topic, name: SubscriptionName) -> Row | None:
+def locked(session: Session, topic: Topic, name: SubscriptionName) -> Row | None:
     """A subscription's record on one broker, if there is one, with its cursors locked, so that it
     can be deleted: deliveries and acknowledgements under way are stored before."""
     row = session.one("get_subscription", topic_id=topic.topic_id, name=name.name)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from engine.log.brokers import Brokers
+from engine.log.holders import require_no_holders
 from engine.log.retry import retry_once_on
 from engine.log.topics import Topics
 from engine.model.cursor import Cursor
@@ -17,7 +18,6 @@ from engine.model.errors import (
     MessageNotFound,
     PartitionNotFound,
     PartitionUnavailable,
-    TopicInUse,
 )
 from engine.model.subscription import InitialPosition
 from engine.model.topic_name import PartitionName, SubscriptionName
@@ -81,7 +81,7 @@ class Seeking:
             # The target is checked first: the caller must not end transactions for a target that
             # does not exist.
             places = [_offset(session, place, state, target) for state in states]
-            _require_unheld(place, states)
+            require_no_holders(place.name, (ack.txn_id for each in states for ack in each.pending))
             changes = []
             for state, before in zip(states, places, strict=True):
                 dispatch = msgspec.structs.replace(
@@ -98,16 +98,6 @@ class Seeking:
             return changes, None
 
         self._cursors.change(place, partition_ids, decide, first=hold)
-
-
-def _require_unheld(place: Place, states: Sequence[State]) -> None:
-    holders = sorted({ack.txn_id for state in states for ack in state.pending})
-    if holders:
-        named = [str(txn_id) for txn_id in holders]
-        raise TopicInUse(
-            f"{place.name} is held by {', '.join(named[:5])}; end them first, or force.",
-            holders=named,
-        )
 
 
 def _offset(session: Session, place: Place, state: State, target: Target) -> int:

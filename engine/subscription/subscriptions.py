@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from engine.log.brokers import Brokers
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
 from engine.log.retry import retry_if_recreated
+from engine.log.rows import txn_of
 from engine.log.topics import Topics
 from engine.model.errors import (
     InvalidRequest,
@@ -27,7 +28,7 @@ from engine.model.topic import MAX_RETENTION_MS, AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
 from engine.subscription.describing import describe_on
-from engine.subscription.records import Records, Recover, get, held, settings_of
+from engine.subscription.records import Records, Recover, get, locked, settings_of
 
 #: As in a topic's settings, a century is the longest time that PostgreSQL can count with.
 _BOUNDS = {
@@ -386,11 +387,11 @@ def _delete_on(
     with ExitStack() as deletion:
         session = deletion.enter_context(database.transaction())
         session.run("hold_topic_id", topic_id=topic.topic_id)  # for who makes it here
-        found = held(session, topic, name)
+        found = locked(session, topic, name)
         if found is not None:
             key = {"subscription_id": found.subscription_id}
             if unheld:
-                require_no_holders(name, session.all("all_pending_acks", **key))
+                require_no_holders(name, map(txn_of, session.all("all_pending_acks", **key)))
             session.run("delete_subscription", **key)
         deletions.push(deletion.pop_all())
     return found is not None
