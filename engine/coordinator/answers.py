@@ -62,9 +62,9 @@ class Answers:
         }
 
     def torn(self, session: Session) -> list[Row]:
-        """The participants that have carried out the opposite end, once the answers are recorded.
-        None that has been deleted by force since it was read: the subscription of its name that
-        refuses its end then is another (docs/decisions/0054)."""
+        """The participants that have carried out the opposite end; to be asked once the answers are
+        recorded. One that was deleted by force after it was read does not count: the subscription
+        that has its name by now, and refused the end, is another (docs/decisions/0054)."""
         every = (*self.partitions, *self.subscriptions)
         suspects = {answer.result.txn_id for answer in every if answer.result.error == "opposite"}
         if not suspects:

@@ -176,12 +176,12 @@ class Finalizer:
         together = _Together(members, partial(self._record, orders))
 
         def end_on(name: str) -> int:
-            mine = [row for row in partitions if row.broker == name]
-            ours = [row for row in subscriptions if row.broker == name]
-            answers, orphans_left = self._ends.end(name, mine, ours, orders)
+            its_partitions = [row for row in partitions if row.broker == name]
+            its_subscriptions = [row for row in subscriptions if row.broker == name]
+            answers, orphans_left = self._ends.end(name, its_partitions, its_subscriptions, orders)
             ended = together.record(name, answers)
             if orphans_left:
-                self._ends.end_orphans(name, mine, ours, orders)
+                self._ends.end_orphans(name, its_partitions, its_subscriptions, orders)
             return ended
 
         ended = self._record(orders, [], alone) if alone else 0

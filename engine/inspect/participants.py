@@ -17,6 +17,7 @@ from engine.inspect.reading import Reading
 from engine.log.rows import partition_of, subscription_of
 from engine.model.agreement import Discord, Says, Testimony, discords
 from engine.model.errors import EngineError
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import (
     ParticipantState,
@@ -180,7 +181,7 @@ def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> Par
     # water mark the fence; but above the log's start one of the two is left. Truncation takes
     # messages and marker together; in a sidecar-buffered partition, where the marker stands for the
     # messages, it takes no commit.
-    stands = row.last_data is not None or row.buffer == "sidecar"
+    stands = row.last_data is not None or row.buffer == BufferKind.SIDECAR
     kept = bool(part.messages) and part.last_offset is not None and stands
     testimony = Testimony(
         exists=row.partition_id is not None,

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from engine.inspect.reading import Reading
 from engine.model.errors import EngineError
+from engine.model.subscription import AckOp
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import (
     PartitionParticipant,
@@ -177,8 +178,8 @@ def _partition(name: PartitionName, joined_at: datetime | None, row: Row | None)
 def _subscription(
     name: SubscriptionName, joined_at: datetime | None, steps: list[Row]
 ) -> SubscriptionTimes:
-    claims = [row.at for row in steps if row.op == "ACK"]
-    ends = [row.at for row in steps if row.op != "ACK"]
+    claims = [row.at for row in steps if row.op == AckOp.ACK]
+    ends = [row.at for row in steps if row.op != AckOp.ACK]
     return SubscriptionTimes(
         subscription=name,
         joined_at=joined_at,

@@ -24,7 +24,7 @@ from engine.model.message import MAX_OFFSET, EntryKind, Isolation
 from engine.model.moment import time_text
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
-from engine.model.topic import Topic
+from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
@@ -258,7 +258,8 @@ def _of_entry(view: View, entry: Row, offset: int, isolation: Isolation) -> Iter
     txn_id = None if entry.tc_id is None else TxnID(entry.tc_id, entry.sequence)
     evidence: dict[str, object] = {} if txn_id is None else {"txn_id": str(txn_id)}
     stable: dict[str, object] = {"stable_position": view.stable_position}
-    if kind_of(entry) is EntryKind.TXN_COMMIT and view.buffer == "sidecar" and entry.txn_messages:
+    in_sidecar = view.buffer == BufferKind.SIDECAR
+    if in_sidecar and kind_of(entry) is EntryKind.TXN_COMMIT and entry.txn_messages:
         yield Reason(
             ReasonCode.VISIBLE,
             f"Transaction {txn_id} has committed it; its marker stands for its messages here.",

@@ -22,7 +22,7 @@ _BUCKETS = 10
 _NEVER_DELIVERED = -1
 
 
-class Delivery(msgspec.Struct, frozen=True, array_like=True):
+class InFlight(msgspec.Struct, frozen=True, array_like=True):
     """Messages in flight to one consumer until a deadline."""
 
     consumer: str
@@ -54,7 +54,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     read_offset: int
     redeliver: Ranges = Ranges()
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[InFlight, ...] = ()
     counts: Mapping[int, Ranges] = {}
     epoch: int = 0
     present: Mapping[str, int] = {}
@@ -117,17 +117,17 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
             return self
         earliest = now_ms + ack_timeout_ms
         latest = earliest + max(1, ack_timeout_ms // _BUCKETS)
-        kept: list[Delivery] = []
-        joined: Delivery | None = None
+        kept: list[InFlight] = []
+        joined: InFlight | None = None
         for delivery in self.deliveries:
             # A later one is of before the clock has gone back.
             fits = delivery.consumer == consumer and earliest < delivery.deadline_ms <= latest
             if joined is None and fits:
-                joined = Delivery(consumer, delivery.deadline_ms, delivery.ranges | offsets)
+                joined = InFlight(consumer, delivery.deadline_ms, delivery.ranges | offsets)
             else:
                 kept.append(delivery)
         if joined is None:
-            joined = Delivery(consumer, latest, offsets)
+            joined = InFlight(consumer, latest, offsets)
         return msgspec.structs.replace(
             self, deliveries=(*kept, joined), redeliver=self.redeliver - offsets
         )
@@ -161,7 +161,7 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         if before is None or before.epoch != self.epoch:
             return self.give_back(offsets)
         again = tuple(
-            Delivery(delivery.consumer, delivery.deadline_ms, ranges)
+            InFlight(delivery.consumer, delivery.deadline_ms, ranges)
             for delivery in before.deliveries
             if (ranges := delivery.ranges & offsets)
         )
@@ -191,11 +191,11 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def _without(deliveries: tuple[Delivery, ...], offsets: Ranges) -> tuple[Delivery, ...]:
+def _without(deliveries: tuple[InFlight, ...], offsets: Ranges) -> tuple[InFlight, ...]:
     if not offsets:
         return deliveries
     left = (
-        Delivery(delivery.consumer, delivery.deadline_ms, delivery.ranges - offsets)
+        InFlight(delivery.consumer, delivery.deadline_ms, delivery.ranges - offsets)
         for delivery in deliveries
     )
     return tuple(delivery for delivery in left if delivery.ranges)

@@ -115,13 +115,15 @@ class Acknowledgements:
     ) -> AckAnswer:
         """Acknowledge messages.
 
-        Without a transaction messages are deleted at once. A message that a transaction holds, or
-        that is on its way to the dead-letter topic, is not: it is named in ``dropped``, up to a
-        thousand of those before a cumulative one's own. With a
-        transaction messages become PENDING_ACK; repeating that in the same transaction succeeds
-        without a change. CUMULATIVE is about one message and every undeleted one before it in its
-        partition; it leaves alone what is on its way to the dead-letter topic and, without a
-        transaction, what transactions hold.
+        Without a transaction, messages are deleted at once. One that a transaction holds, or that
+        is on its way to the dead-letter topic, is left alone and named in ``dropped``. In a
+        transaction, messages become PENDING_ACK; repeating that in the same transaction succeeds
+        without a change.
+
+        CUMULATIVE is about one message and every undeleted one before it in its partition. It
+        leaves alone what is on its way to the dead-letter topic and, without a transaction, what
+        transactions hold; ``dropped`` names at most a thousand of those before the one that the
+        call names.
 
         Args:
             join: asks the transaction's coordinator, which must say OPEN and have the subscription;

@@ -32,7 +32,7 @@ from engine.subscription.memory import Unsure
 from engine.subscription.reading import Reading
 from engine.subscription.receiving import Call, Received
 from engine.subscription.state import Change, State
-from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, Due
+from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, NO_PARTITION, Due
 
 _T = TypeVar("_T")
 _KEPT_LOOKS = 10_000
@@ -173,7 +173,8 @@ class Delivery:
         rows = self._ask(place, taken_over=taken_over)
         if any(row.needs_cursor for row in rows):
             place = self._cursors.refreshed(place)
-            rows = [row for row in self._ask(place, taken_over=taken_over) if row.number != -1]
+            rows = self._ask(place, taken_over=taken_over)
+            rows = [row for row in rows if row.number != NO_PARTITION]
         if any(row.number == ALL_OFFLINE for row in rows):
             raise PartitionUnavailable(
                 f"The partitions of {place.topic.name} on {place.database.name} are offline."

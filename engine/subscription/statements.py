@@ -74,14 +74,13 @@ class ReadRow(NamedTuple):
     aborted_lasts: Sequence[int]
 
 
-#: In the place of a partition's number: all partitions are offline.
-ALL_OFFLINE = -2
+#: In the place of a partition's number: the topic has none on this broker, or all are offline.
+NO_PARTITION, ALL_OFFLINE = -1, -2
 
 
 class Due(NamedTuple):
-    """A row of ``deliverable``: a partition that may have something to deliver. ``number`` is -1 in
-    the only row of a topic that has no partitions on this broker, and :data:`ALL_OFFLINE` in that
-    of one whose partitions are all offline."""
+    """A row of ``deliverable``: a partition that may have something to deliver. When there is none,
+    ``number`` may be :data:`NO_PARTITION` or :data:`ALL_OFFLINE`, in the only row."""
 
     partition_id: int
     number: int
