@@ -185,6 +185,8 @@ REQUESTS_BURST = env.integer(
 #: Requests that one web process works on at a time, and how many more may wait on purpose.
 WEB_THREADS = env.integer("TXNCONSOLE_WEB_THREADS", 64, low=2, high=1024)
 WAITING_CALLS = env.integer("TXNCONSOLE_WAITING_CALLS", 256, low=1, high=4096)
+#: What the answers kept under an Idempotency-Key take of each principal, in bytes.
+KEPT_ANSWERS_BYTES = env.integer("TXNCONSOLE_KEPT_ANSWERS_BYTES", 2**30, low=1_048_576, high=10**15)
 #: Whether /readyz and /metrics answer anybody; else this machine, and callers with a role.
 OPERATIONS_OPEN = env.boolean("TXNCONSOLE_OPERATIONS_OPEN", default=False)
 #: Whether /metrics tells each partition and subscription, or each broker as a whole.

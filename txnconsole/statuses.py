@@ -44,6 +44,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "InvalidRunState": 409,
     "AlertConflict": 409,
     "IdempotencyKeyInUse": 409,
+    "AnswerNotKept": 409,
     "PayloadTooLarge": 413,
     "UnsupportedMediaType": 415,
     "IdempotencyKeyReused": 422,

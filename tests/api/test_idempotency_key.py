@@ -324,6 +324,37 @@ def test_what_was_given_back_under_a_key_is_not_given_back_again_when_it_has_com
         assert program.post(f"{subscription}/receive", {"consumer": "d"}).json["messages"] == []
 
 
+def test_a_call_beyond_the_quota_is_refused_before_it_is_carried_out(
+    program: Caller, as_role: Callable[..., Caller], settings: Any
+) -> None:
+    first = post(program, "/transactions", {}, "k-1")
+    settings.KEPT_ANSWERS_BYTES = 1
+    refused = post(program, "/transactions", {}, "k-2")
+    assert refused.is_problem(429, "LimitExceeded")
+    assert (refused.json["limit_bytes"], refused.json["retryable"]) == (1, True)
+    assert "TXNCONSOLE_KEPT_ANSWERS_BYTES" in refused.json["detail"]
+    assert 500 < int(refused.headers["Retry-After"]) <= 600
+    assert opened(program) == 1
+    assert post(program, "/transactions", {}, "k-1").content == first.content
+    assert program.post("/transactions", {}).status == 201
+    assert post(as_role("producer", user="other"), "/transactions", {}, "k-2").status == 201
+
+
+def test_an_answer_beyond_the_quota_is_given_and_its_repetition_says_that_it_was_carried_out(
+    program: Caller, topic: str, settings: Any
+) -> None:
+    settings.KEPT_ANSWERS_BYTES = 5000
+    subscription = f"/topics/{topic}/subscriptions/s"
+    program.put(subscription)
+    program.produce("x" * 5000)
+    body = {"consumer": "c"}
+    first, again = (post(program, f"{subscription}/receive", body, "k") for _ in range(2))
+    assert [each["payload"] for each in first.json["messages"]] == ["x" * 5000]
+    assert again.is_problem(409, "AnswerNotKept")
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert again.json["retryable"] is False
+
+
 @pytest.mark.django_db(transaction=True)
 def test_calls_at_the_same_time_under_one_key_open_one_transaction(
     engine: Engine, as_role: Callable[..., Caller]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -105,9 +106,8 @@ def answer_error(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     challenge = getattr(error, "auth_header", None)
     if challenge:
         response["WWW-Authenticate"] = challenge
-    wait = getattr(error, "wait", None)
     if passes:
-        response["Retry-After"] = str(max(RETRY_AFTER_SECONDS, int(wait or 0)))
+        response["Retry-After"] = _seconds(error)
     return response
 
 
@@ -184,8 +184,13 @@ def _answer_engine_error(request: HttpRequest, error: EngineError) -> HttpRespon
             detail = f"{detail} {_GIVEN_UP}"
     response = problem(request, error.code, detail, retryable=error.retryable, data=data)
     if error.retryable:
-        response["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        response["Retry-After"] = _seconds(error)
     return response
+
+
+def _seconds(error: Exception) -> str:
+    """After how many seconds to come back: whole ones, and never at once."""
+    return str(max(RETRY_AFTER_SECONDS, ceil(getattr(error, "wait", None) or 0)))
 
 
 def _detail_of(code: str, error: Exception) -> str:

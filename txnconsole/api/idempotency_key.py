@@ -31,6 +31,7 @@ from txnconsole.api.errors import answer_error, status_of
 from txnconsole.api.long_poll import wait_until
 from txnconsole.idempotency.answers import (
     Answer,
+    AnswerNotKept,
     Claim,
     IdempotencyKeyInUse,
     Question,
@@ -69,6 +70,7 @@ def answered_once(
         InvalidRequest: the key is malformed.
         IdempotencyKeyReused: another request was made with the key.
         IdempotencyKeyInUse: the first call with the key is still being carried out.
+        KeptAnswersFull: the caller has no room for another answer.
         Otherwise what ``run`` raises, when the call may be made again.
     """
     http = django_request(request)
@@ -101,11 +103,17 @@ def _carried_out(
         response = answer_error(error, {"request": request})
     body = _without(response.content, unkept) if response.status_code < 300 else response.content
     try:
-        kind = response.get("Content-Type", "")
-        keep(claimed, Answer(response.status_code, kind, body))
+        if not keep(claimed, _kept(response, body)):
+            instead = answer_error(AnswerNotKept(), {"request": request})
+            keep(claimed, _kept(instead, instead.content))
+            _log.warning("answer not kept", bytes=len(body), error=AnswerNotKept.code)
     except DatabaseError as error:  # The call has been carried out; only its answer is not kept.
         _log.warning("answer not kept", error=type(error).__name__)
     return response
+
+
+def _kept(response: HttpResponse, body: bytes) -> Answer:
+    return Answer(response.status_code, response.get("Content-Type", ""), body)
 
 
 def nothing() -> HttpResponse:

@@ -225,7 +225,11 @@ _KEY = OpenApiParameter(
     name=HEADER,
     location=OpenApiParameter.HEADER,
     type={"type": "string", "pattern": KEY},
-    description="The same call again under its key gets the same answer, for 24 hours.",
+    description=(
+        "The same call again under its key gets the same answer, for 24 hours. A caller whose kept"
+        " answers are too many bytes has the oldest forgotten sooner, though none within ten"
+        " minutes."
+    ),
     examples=[OpenApiExample("A random key", value="7d4a6c0e-5f0b-4f0e-9d1f-2b6f0c8a1e55")],
 )
 

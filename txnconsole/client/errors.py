@@ -104,7 +104,7 @@ class PayloadTooLarge(TxnConsoleError):
 
 
 class LimitExceeded(TxnConsoleError):
-    """Too many open transactions, or too many requests."""
+    """Too many open transactions, requests or kept answers."""
 
 
 class TimeLimitExceeded(TxnConsoleError):
@@ -195,6 +195,10 @@ class IdempotencyKeyReused(TxnConsoleError):
 
 class IdempotencyKeyInUse(TxnConsoleError):
     """The same call is under way on another connection; a later repetition gets its answer."""
+
+
+class AnswerNotKept(TxnConsoleError):
+    """The call was carried out when it was first made, but its answer is not kept any more."""
 
 
 class MessageNotFound(TxnConsoleError):

@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.conf import settings
 
 from txnconsole.enginedb.wiring import engine
-from txnconsole.idempotency.answers import KEPT
+from txnconsole.idempotency.answers import KEPT, KEPT_AT_LEAST
 from txnconsole.quantities import count, duration, size
 from txnconsole.trends import COARSE_KEPT, FINE_KEPT
 
@@ -72,6 +72,13 @@ def limits() -> list[Limit]:
             count(settings.WAITING_CALLS),
             "Further ones are answered at once.",
             "TXNCONSOLE_WAITING_CALLS",
+        ),
+        Limit(
+            "Answers of one caller that are kept under an Idempotency-Key",
+            size(settings.KEPT_ANSWERS_BYTES),
+            f"The oldest go, but none that is younger than {duration(_ms(KEPT_AT_LEAST))}: then"
+            " 429 LimitExceeded.",
+            "TXNCONSOLE_KEPT_ANSWERS_BYTES",
         ),
         Limit(
             "Coordinators at least",

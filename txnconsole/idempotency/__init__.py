@@ -13,7 +13,13 @@ compare-and-set statement; no lock is held while a call is carried out.
 - claimed → claimed: a process died in the middle. After :data:`LEASE` the next call takes over and
   is carried out again. What the dead one has done by then stays, e.g. an empty transaction, which
   its timeout ends.
-- answered → free: after :data:`KEPT`; a worker removes the rows.
+- answered → free: after :data:`KEPT`; a worker removes the rows. Earlier when its principal's quota
+  is full, but not within :data:`KEPT_AT_LEAST`.
+
+A principal has a quota of bytes (``TXNCONSOLE_KEPT_ANSWERS_BYTES``), in which each row counts a
+kibibyte beside its answer; triggers keep the sum. Where it is full and nothing is old enough to go,
+a free key cannot be claimed, so that nothing is carried out whose answer could not be kept. An
+answer that does not fit when its call has been carried out is replaced by a refusal that says so.
 
 Claims and answers do not wait for the disk. A claim is in the write-ahead log before anything that
 its call does, so no effect survives without its claim. A crash of PostgreSQL can lose the newest

@@ -28,7 +28,20 @@ class KeptAnswer(models.Model):
                 fields=["principal", "operation", "key"], name="idempotency_key_of_a_principal"
             )
         ]
-        indexes: ClassVar = [models.Index(fields=["expires_at"], name="idempotency_expiry")]
+        indexes: ClassVar = [
+            models.Index(fields=["expires_at"], name="idempotency_expiry"),
+            models.Index(fields=["principal", "expires_at"], name="idempotency_oldest"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.key} of {self.principal} for {self.operation}"
+
+
+class KeptBytes(models.Model):
+    """What a principal's keys and answers take; triggers keep it (sql/sum.sql)."""
+
+    principal = models.TextField(primary_key=True)
+    bytes = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes of {self.principal}"
