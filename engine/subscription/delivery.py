@@ -29,7 +29,7 @@ from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.memory import Unsure
-from engine.subscription.reading import Reading
+from engine.subscription.reading import Reading, Room
 from engine.subscription.receiving import Call, Received
 from engine.subscription.state import Change, State
 from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, NO_PARTITION, Due
@@ -71,7 +71,8 @@ class Delivery:
     def receive(
         self, name: SubscriptionName, consumer: str, *, max_messages: int = 100
     ) -> tuple[StoredMessage, ...]:
-        """Deliver up to ``max_messages``: first what must be redelivered, then what comes next.
+        """Deliver up to ``max_messages``, and as many bytes as a fetch answers: first what must be
+        redelivered, then what comes next. The first batch always fits.
 
         They are PENDING for the consumer until they are acknowledged, given back or timed out.
         Messages of a broker that cannot be reached are left out. On a FAILOVER subscription only
@@ -92,7 +93,12 @@ class Delivery:
         topic = self._topics.get(name.topic)
         rotation = next(self._rotation)
         databases = _rotated(self._brokers.of_topic(topic), rotation)
-        call = Call(rotation=rotation // len(databases), began=time.monotonic(), room=max_messages)
+        call = Call(
+            rotation=rotation // len(databases),
+            began=time.monotonic(),
+            max_messages=max_messages,
+            bytes_left=self._settings.max_fetch_bytes,
+        )
         failures: dict[str, EngineError] = {}
         for since in call.rounds():
             for database in databases:
@@ -142,8 +148,7 @@ class Delivery:
         while left and not call.is_full:
             visited, left = left[:width], left[width:]
             try:
-                room = call.room - len(call.received)
-                received = self._receive_from(place, visited, holder, room)
+                received = self._receive_from(place, visited, holder, call.room)
                 messages = received.messages()
             except SegmentUnreadable as error:
                 unreadable = error  # go on with the other partitions
@@ -154,8 +159,9 @@ class Delivery:
             call.served.update((name, partition_id) for partition_id in gave)
             call.cut.update((name, partition_id) for partition_id in received.cut)
             call.received.extend(messages)
+            call.bytes_left = received.bytes_left
             # Where there are very many entries to look at, or many messages, one suffices.
-            few = 2 * len(messages) <= call.room
+            few = 2 * len(messages) <= call.max_messages
             width = min(2 * width, widest) if few and not call.cut else 1
         if taken_over and not call.is_full:
             self._entered[_key(place)] = holder
@@ -195,18 +201,18 @@ class Delivery:
         return [Due(*row) for row in rows]
 
     def _receive_from(
-        self, place: Place, partition_ids: Sequence[int], holder: LeaseHolder, room: int
+        self, place: Place, partition_ids: Sequence[int], holder: LeaseHolder, room: Room
     ) -> Received:
-        """Deliver up to ``room`` messages of some partitions, in one change of all their
-        cursors."""
+        """Deliver as many messages of some partitions as there is ``room`` for, in one change of
+        all their cursors."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], Received]:
-            received = Received(self._brokers.offloaded)
+            received = Received(self._brokers.offloaded, room.bytes)
             changes: list[Change] = []
             left = room
             for before in states:
                 change, reading = self._decide(session, place, before, holder, left)
-                left -= sum(piece.upper - piece.lower for piece in reading.pieces)
+                left = reading.left
                 if reading.pieces:
                     received.pieces.append((change.after, reading.pieces))
                 if reading.is_cut:
@@ -216,8 +222,9 @@ class Delivery:
                 after = change.after
                 if (after.dispatch, after.cursor) != (before.dispatch, before.cursor):
                     changes.append(change)
-                if left <= 0:
+                if left.is_full:
                     break
+            received.bytes_left = left.bytes
             return changes, received
 
         received = self._cursors.change(
@@ -225,8 +232,8 @@ class Delivery:
             partition_ids,
             decide,
             durable=False,
-            room=room,
-            max_bytes=self._settings.max_fetch_bytes // len(partition_ids),
+            room=room.messages,
+            max_bytes=room.bytes // len(partition_ids),
             meanwhile=Received.messages,
         )
         for partition_id in received.dead:
@@ -234,7 +241,7 @@ class Delivery:
         return received
 
     def _decide(
-        self, session: Session, place: Place, before: State, holder: LeaseHolder, room: int
+        self, session: Session, place: Place, before: State, holder: LeaseHolder, room: Room
     ) -> tuple[Change, Reading]:
         """What becomes of one partition's state, and what the consumer gets of it."""
         state = self._leases.enter(place, before, holder)
@@ -247,19 +254,17 @@ class Delivery:
         return Change(before=before, after=after, dead=dead, target=target), reading
 
     def _deliver(
-        self, session: Session, place: Place, state: State, consumer: str, room: int
+        self, session: Session, place: Place, state: State, consumer: str, room: Room
     ) -> tuple[State, Reading]:
         """Pick messages and put them in flight to the consumer.
 
         Raises:
             Unsure: the state is remembered, and gives fewer than are asked for.
         """
-        max_bytes, files = self._settings.max_fetch_bytes, self._brokers.offloaded
+        files = self._brokers.offloaded
         dispatch = state.dispatch
         if place.record.type == SubscriptionType.KEY_SHARED:
-            keyed = KeyReading(
-                session, state, files, room=room, max_bytes=max_bytes, consumer=consumer
-            )
+            keyed = KeyReading(session, state, files, room=room, consumer=consumer)
             keyed.collect()
             reading: Reading = keyed
             queued = Ranges.of_offsets(keyed.queued)
@@ -267,17 +272,10 @@ class Delivery:
                 dispatch, redeliver=dispatch.redeliver | queued, slots=keyed.slots
             )
         else:
-            reading = Reading(
-                session,
-                state,
-                files,
-                room=room,
-                max_bytes=max_bytes,
-                in_order=place.has_one_consumer,
-            )
+            reading = Reading(session, state, files, room=room, in_order=place.has_one_consumer)
             reading.collect()
         delivered = Ranges.of((piece.lower, piece.upper) for piece in reading.pieces)
-        if state.remembered and len(delivered) < room:
+        if state.remembered and not reading.left.is_full:
             raise Unsure  # there may be more by now
         dispatch = msgspec.structs.replace(dispatch, read_offset=reading.read_offset).deliver(
             delivered, consumer, now_ms=state.now_ms, ack_timeout_ms=place.record.ack_timeout_ms

@@ -17,7 +17,7 @@ from engine.model.dispatch import Slot
 from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
 from engine.model.ranges import Ranges, Run
 from engine.postgres.database import Session
-from engine.subscription.reading import Piece, Reading
+from engine.subscription.reading import Piece, Reading, Room
 from engine.subscription.state import State
 
 
@@ -34,11 +34,10 @@ class KeyReading(Reading):
         state: State,
         files: OffloadedFiles,
         *,
-        room: int,
-        max_bytes: int,
+        room: Room,
         consumer: str,
     ) -> None:
-        super().__init__(session, state, files, room=room, max_bytes=max_bytes)
+        super().__init__(session, state, files, room=room)
         dispatch = state.dispatch
         self._consumer = consumer
         self._busy = state.busy
@@ -87,11 +86,14 @@ class KeyReading(Reading):
                     self.room = 0
                     return offset
                 slot = slot_of(message.key, offset)
+                is_mine = self._is_mine(slot)
+                if is_mine and not self.fits(len(message.payload)):
+                    self.room = 0
+                    return offset
                 self._seen[slot].append(offset)
-                if self._is_mine(slot):
+                if is_mine:
                     self._taken.add(slot)
                     self.room -= 1
-                    self._bytes_left -= len(message.payload)
                     self._append(entry, offset)
                 else:
                     self.queued.append(offset)

@@ -45,13 +45,26 @@ class Piece(msgspec.Struct, frozen=True):
         return messages_of(self.entry, number, contents, within=(self.lower, self.upper))
 
 
+class Room(msgspec.Struct, frozen=True):
+    """What an answer has room for: messages, and bytes of opened batches, by the share that its
+    messages have of them. ``is_empty``: there is nothing in it yet, so what comes first fits."""
+
+    messages: int
+    bytes: int
+    is_empty: bool
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing fits any more."""
+        return self.messages <= 0 or self.bytes <= 0
+
+
 class Reading:
     """One receive call's look at one partition: it picks messages without opening their batches.
 
     Args:
         state: what is deleted, in flight, held.
-        room: how many messages at most.
-        max_bytes: the opened size of their batches, approximately; the last one may exceed it.
+        room: what the call's answer has room for.
         in_order: deliver in the order of offsets, redeliveries too, instead of these first.
 
     Attributes:
@@ -65,8 +78,7 @@ class Reading:
         state: State,
         files: OffloadedFiles,
         *,
-        room: int,
-        max_bytes: int,
+        room: Room,
         in_order: bool = False,
     ) -> None:
         self._session = session
@@ -74,13 +86,21 @@ class Reading:
         self._in_order = in_order
         self._state = state
         self._end = 0 if state.stable_position is None else state.stable_position + 1
-        self._bytes_left = max_bytes
+        self._answer = room
+        self._bytes_left = room.bytes
+        self._is_empty = room.is_empty
         self._looked_at = 0
-        self.room = room
+        self.room = room.messages
         self.pieces: list[Piece] = []
         self.skipped: list[Run] = []
         self.read_offset = state.dispatch.read_offset
         self._cut = False
+
+    @property
+    def left(self) -> Room:
+        """What the answer has room for after this."""
+        taken = sum(piece.upper - piece.lower for piece in self.pieces)
+        return Room(self._answer.messages - taken, self._bytes_left, self._is_empty)
 
     @property
     def is_cut(self) -> bool:
@@ -169,13 +189,23 @@ class Reading:
             # Read now: when its file is missing, nothing must have been put in flight yet.
             self._files.body(entry)
             taken = upper if upper - lower <= self.room else lower + self.room
+            if not self.fits(entry.size * (taken - lower) // (end - first)):
+                return lower
             self.pieces.append(Piece(entry, lower, taken))
             self.room -= taken - lower
-            self._bytes_left -= entry.size * (taken - lower) // (end - first)
             if taken < upper:
                 return taken
             at += 1
         return None
+
+    def fits(self, size: int) -> bool:
+        """Make room for so many bytes. Where there is not enough, the answer ends."""
+        if size > self._bytes_left and not self._is_empty:
+            self._bytes_left = 0
+            return False
+        self._bytes_left -= size
+        self._is_empty = False
+        return True
 
     def _window(self, lower: int, width: int) -> Window:
         known = self._state.window

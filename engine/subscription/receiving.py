@@ -12,7 +12,7 @@ from engine.log.offloaded import OffloadedFiles
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import StoredMessage
 from engine.postgres import deadlines
-from engine.subscription.reading import Piece
+from engine.subscription.reading import Piece, Room
 from engine.subscription.state import State
 
 #: For so long a process uses what it has found deliverable, if that gives it enough messages. So a
@@ -23,13 +23,15 @@ _DUE_SECONDS = 0.02
 _SECONDS = 2.0
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct):
     """One call of receive.
 
     Attributes:
         rotation: with which of a broker's partitions this call begins.
         began: when, by this process's monotonic clock.
-        room: how many messages are asked for.
+        max_messages: how many messages are asked for.
+        bytes_left: how many bytes of opened batches the answer has room for yet; 0 once something
+            has not fitted.
         received: the messages so far. They are in flight to this consumer, so they are answered
             even if something fails later in the call.
         served: partitions that have given messages in this call. They are not asked again, because
@@ -39,15 +41,25 @@ class Call(msgspec.Struct, frozen=True):
 
     rotation: int
     began: float
-    room: int
+    max_messages: int
+    bytes_left: int
     received: list[StoredMessage] = msgspec.field(default_factory=list)
     served: set[tuple[str, int]] = msgspec.field(default_factory=set)
     cut: set[tuple[str, int]] = msgspec.field(default_factory=set)
 
     @property
+    def room(self) -> Room:
+        """What the answer has room for yet."""
+        return Room(
+            messages=self.max_messages - len(self.received),
+            bytes=self.bytes_left,
+            is_empty=not self.received,
+        )
+
+    @property
     def is_full(self) -> bool:
-        """Whether the call has as many messages as it asked for."""
-        return len(self.received) >= self.room
+        """Whether the call has as many messages as it asked for, or as fit into an answer."""
+        return self.room.is_full
 
     def rounds(self) -> Iterator[float]:
         """For each round through all partitions, since when it must be known what is deliverable:
@@ -69,9 +81,11 @@ class Received:
         pieces: of each partition, with its state.
         dead: partitions of which the call has recorded dead letters.
         cut: partitions in which it has ended inside a stretch without a message.
+        bytes_left: as of the call, after this.
     """
 
     files: OffloadedFiles
+    bytes_left: int
     pieces: list[tuple[State, Sequence[Piece]]] = field(default_factory=list)
     dead: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -278,7 +279,7 @@ def test_a_call_goes_on_for_half_of_its_caller_s_time_at_most(
     monkeypatch.setattr(receiving, "_SECONDS", 10.0)
 
     def rounds() -> int:
-        call = Call(rotation=0, began=now[0], room=1)
+        call = Call(rotation=0, began=now[0], max_messages=1, bytes_left=1)
         count = 0
         for _ in call.rounds():
             call.cut.add(("broker-1", 1))
@@ -396,6 +397,41 @@ def test_a_call_is_bounded_by_bytes_and_the_rest_comes_next(engine: Engine) -> N
         seen += [message.offset for message in messages]
     assert seen == list(range(6))
     assert calls > 1
+
+
+@pytest.mark.parametrize("kind", SubscriptionType)
+def test_the_bytes_of_a_call_are_those_of_all_partitions_together(
+    engine: Engine, kind: SubscriptionType
+) -> None:
+    make_topic(engine, partitions=4)
+    subscribe(engine, type=kind)
+    for number in range(4):
+        for _ in range(3):
+            zeros = NewMessage(payload=bytes(5_000_000), key="k")  # next to nothing in the database
+            engine.produce(PartitionName(TOPIC, number), [zeros])
+    seen: list[tuple[int, int]] = []
+    while messages := receive(engine):
+        assert sum(len(message.payload) for message in messages) <= engine.settings.max_fetch_bytes
+        seen += [(message.partition, message.offset) for message in messages]
+    assert sorted(seen) == [(number, offset) for number in range(4) for offset in range(3)]
+
+
+@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
+def test_a_batch_that_does_not_fit_comes_first_in_the_next_call(
+    engine: Engine, kind: SubscriptionType
+) -> None:
+    make_topic(engine)
+    subscribe(engine, type=kind)
+    for size in (12, 5, 16, 1):
+        engine.produce(P0, [NewMessage(payload=bytes(1_000_000), key="k")] * size)
+    engine._delivery._settings = replace(engine.settings, max_fetch_bytes=15_500_000)
+    sizes = []
+    while messages := receive(engine):
+        sizes.append(len(messages))
+    if kind is SubscriptionType.SHARED:
+        assert sizes == [12, 5, 16, 1]
+    else:  # which opens each message anyway
+        assert sizes == [15, 15, 4]
 
 
 def test_batches_are_delivered_and_acknowledged_in_parts(engine: Engine) -> None:
