@@ -156,30 +156,39 @@ class Explainer:
         if taken is not None:
             yield taken
             return
-        dispatch = decode(row.state, row.mark_delete)
         held = Ranges.union(ack.ranges for ack in pending)
-        now_ms = view.head.now.timestamp() * 1000
-        with_consumers = dispatch.in_flight() - dispatch.overdue(now_ms)
+        before = decode(row.state, row.mark_delete)
+        due = before.as_of(view.head.now.timestamp() * 1000)
         home = self._active(topic, name, record)
-        if home is not None and home.consumer is not None and home.consumer_until > view.head.now:
-            yield _active_consumer(home)
-        yield from _whose(offset, dispatch, with_consumers | held)
-        yield from _dispatched(offset, dispatch, now_ms)
+        if home is not None:
+            there = home.consumer is not None and home.consumer_until > view.head.now
+            if there:
+                yield _active_consumer(home)
+            if not there or home.consumer_epoch > due.epoch:
+                due = due.give_back(due.in_flight())  # as who takes over does
+        if offset in due.spent(record.max_redeliveries):
+            yield self._dying(record, "goes with the next receive")
+            return
+        yield from _whose(offset, due, due.in_flight() | held)
+        yield _dispatched(offset, before, due)
 
     def _dead(self, letter: Row | None, record: Row) -> Reason | None:
         if letter is None:
             return None
-        cause, waits = letter.cause, "It is parked, and tried again"
-        if cause is None:
-            cause, waits = self._absent(TopicName.parse(record.dead_letter_topic)), "It waits"
+        if letter.cause is not None:
+            return self._dying(record, "is parked on its way", letter.cause)
+        return self._dying(record, "is on its way")
+
+    def _dying(self, record: Row, how: str, cause: str | None = None) -> Reason:
+        target = record.dead_letter_topic
+        cause = cause or self._absent(TopicName.parse(target))
         return Reason(
             ReasonCode.DEAD_LETTER,
-            f"It was given back more than {record.max_redeliveries} times and is on its way to"
-            f" {record.dead_letter_topic}; no consumer is given it any more."
-            + (f" {waits}: {cause}" if cause else ""),
+            f"It was given back more than {record.max_redeliveries} times and {how} to {target}; no"
+            " consumer is given it any more." + (f" It waits: {cause}" if cause else ""),
             {
                 "max_redeliveries": record.max_redeliveries,
-                "dead_letter_topic": record.dead_letter_topic,
+                "dead_letter_topic": target,
                 "cause": cause,
             },
         )
@@ -362,23 +371,24 @@ def _whose(offset: int, dispatch: Dispatch, outstanding: Ranges) -> Iterator[Rea
             )
 
 
-def _dispatched(offset: int, dispatch: Dispatch, now_ms: float) -> Iterator[Reason]:
-    """The reason for a message that is neither deleted nor held: it is in flight, or due."""
-    sent = next((one for one in dispatch.deliveries if offset in one.ranges), None)
+def _dispatched(offset: int, before: Dispatch, due: Dispatch) -> Reason:
+    """The reason for a message that is neither deleted nor held: it is in flight, or due.
+
+    Args:
+        before, due: as it is stored, and as the next receive finds it.
+    """
+    sent = next((one for one in before.deliveries if offset in one.ranges), None)
     if sent is not None:
         until = datetime.fromtimestamp(sent.deadline_ms / 1000, UTC)
         evidence: dict[str, object] = {"consumer": sent.consumer, "until": time_text(until)}
-        if sent.deadline_ms <= now_ms:
-            text = "has not acknowledged it in time; it is to be delivered again."
-            yield Reason(ReasonCode.TO_REDELIVER, f"Consumer {sent.consumer} {text}", evidence)
-            return
+        if offset in due.redeliver:
+            text = "has not acknowledged it in time, or is replaced; it is to be delivered again."
+            return Reason(ReasonCode.TO_REDELIVER, f"Consumer {sent.consumer} {text}", evidence)
         text = "has it until it acknowledges it, gives it back, or the acknowledgement times out."
-        yield Reason(ReasonCode.IN_FLIGHT, f"Consumer {sent.consumer} {text}", evidence)
-        return
-    if offset in dispatch.redeliver:
-        yield Reason(ReasonCode.TO_REDELIVER, "It was given back, and is to be delivered again.")
-        return
+        return Reason(ReasonCode.IN_FLIGHT, f"Consumer {sent.consumer} {text}", evidence)
+    if offset in due.redeliver:
+        return Reason(ReasonCode.TO_REDELIVER, "It was given back, and is to be delivered again.")
     text = "The subscription has not read as far yet."
-    if offset < dispatch.read_offset:
+    if offset < due.read_offset:
         text = "It has been passed over: no reader is given it."
-    yield Reason(ReasonCode.UNREAD, text, {"read_offset": dispatch.read_offset})
+    return Reason(ReasonCode.UNREAD, text, {"read_offset": due.read_offset})

@@ -109,6 +109,14 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
         until = now_ms + 2 * lease_ms
         return {who: end for who, end in self.present.items() if now_ms < end <= until}
 
+    def spent(self, max_redeliveries: int | None) -> Ranges:
+        """What is queued and has been given back more often than allowed; nothing for None."""
+        if max_redeliveries is None:
+            return NOTHING
+        return self.redeliver & Ranges.union(
+            ranges for times, ranges in self.counts.items() if times > max_redeliveries
+        )
+
     def deliver(
         self, offsets: Ranges, consumer: str, *, now_ms: int, ack_timeout_ms: int
     ) -> Dispatch:

@@ -61,12 +61,8 @@ _PARKED_FOR = timedelta(minutes=10)
 
 def dying(record: Row, state: State) -> Ranges:
     """The messages that are due for redelivery and have been given back more often than allowed."""
-    if record.max_redeliveries is None:
-        return Ranges()
-    spent = Ranges.union(
-        ranges for times, ranges in state.dispatch.counts.items() if times > record.max_redeliveries
-    )
-    return state.cursor.undeleted(spent & state.dispatch.redeliver) - state.busy
+    spent = state.dispatch.spent(record.max_redeliveries)
+    return state.cursor.undeleted(spent) - state.busy if spent else spent
 
 
 class DeadLetters:

@@ -179,6 +179,47 @@ def test_a_consumer_whose_lease_has_run_out_is_not_told_to_be_the_active_one(
     assert received(engine, "c2") == ["next", "sent"]
 
 
+def test_what_a_replaced_consumer_still_has_is_told_to_be_delivered_again(engine: Engine) -> None:
+    """Also in a partition from which the one who has taken over has not received yet."""
+    make_topic(engine, partitions=2)
+    subscribe(engine, type=SubscriptionType.FAILOVER)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("sent"))
+        engine.receive(SUBSCRIPTION, "c1")
+
+    def told(partition: PartitionName) -> tuple[list[ReasonCode], bool | None]:
+        found = engine.inspect.explain(partition, 0, subscription=SUBSCRIPTION)
+        return codes(found)[1:], found.deliverable
+
+    assert told(P0) == told(P1) == ([ReasonCode.ACTIVE_CONSUMER, ReasonCode.IN_FLIGHT], False)
+    let_leases_run_out(engine, SUBSCRIPTION)
+    assert told(P0) == told(P1) == ([ReasonCode.TO_REDELIVER], True)
+    [got] = engine.receive(SUBSCRIPTION, "c2", max_messages=1)
+    there, not_yet = (P0, P1) if got.partition == 0 else (P1, P0)
+    assert told(there) == ([ReasonCode.ACTIVE_CONSUMER, ReasonCode.IN_FLIGHT], False)
+    assert told(not_yet) == ([ReasonCode.ACTIVE_CONSUMER, ReasonCode.TO_REDELIVER], True)
+    [other] = engine.receive(SUBSCRIPTION, "c2")
+    assert other.partition == not_yet.number
+
+
+def test_what_has_timed_out_once_too_often_is_told_to_go_to_the_dead_letter_topic(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    dead = TopicName("public", "default", "dead")
+    engine.topics.create(dead, TopicSettings(partitions=1))
+    subscribe(engine, max_redeliveries=1, dead_letter_topic=dead)
+    engine.produce(P0, batch("slow"))
+    expected = [ReasonCode.TO_REDELIVER, ReasonCode.DEAD_LETTER]
+    for code in expected:
+        engine.receive(SUBSCRIPTION, "c1")
+        time_out_deliveries(engine)
+        found = explained(engine, 0, subscription=SUBSCRIPTION)
+        assert codes(found)[1:] == [code]
+        assert found.deliverable == (code is ReasonCode.TO_REDELIVER)
+    assert received(engine) == []
+
+
 def test_a_key_is_with_the_consumer_that_has_more_of_it(engine: Engine) -> None:
     make_topic(engine)
     subscribe(engine, type=SubscriptionType.KEY_SHARED)
@@ -208,6 +249,10 @@ def test_a_message_on_its_way_to_the_dead_letter_topic_is_given_to_nobody(engine
     engine.produce(P0, batch("poison"))
     [poison] = engine.receive(SUBSCRIPTION, "c1")
     engine.nack(SUBSCRIPTION, "c1", [poison.message_id])
+    doomed = explained(engine, 0, subscription=SUBSCRIPTION)
+    assert codes(doomed)[1:] == [ReasonCode.DEAD_LETTER]
+    assert "with the next receive" in doomed.reasons[1].text
+    assert not doomed.deliverable
     engine.partitions.take_offline(PartitionName(dead, 0), reason="a test")
     assert engine.receive(SUBSCRIPTION, "c1") == ()
     found = explained(engine, 0, subscription=SUBSCRIPTION)
