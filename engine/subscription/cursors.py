@@ -177,14 +177,27 @@ class _Call(Generic[_T]):
     _connections: int = 0
 
     def run(self) -> _T:
-        locked = self.first is not None
-        answer = state.change(self.place.database, self._attempt, locked=locked)
+        answer = self._stored_answer()
         # Not earlier: what was stored under the locks does not exist before the commit.
         key = (self.place.database, self.place.subscription_id)
         self.memory.keep(*key, self._stored, connections=self._connections)
         return answer
 
-    def _attempt(self, session: Session, lock: bool) -> tuple[bool, _T]:
+    def _stored_answer(self) -> _T:
+        """The answer of an attempt without locks or, if somebody else changed a state meanwhile, of
+        one under the locks."""
+        database = self.place.database
+        if self.first is None:
+            with database.session() as session:
+                has_stored, answer = self._attempt(session, lock=False)
+            if has_stored:
+                return answer
+        # It always stores: nobody can change what is locked.
+        _, answer = database.retrying(partial(self._attempt, lock=True))
+        return answer
+
+    def _attempt(self, session: Session, *, lock: bool) -> tuple[bool, _T]:
+        """Read, decide and store; answers whether it has stored, and the answer."""
         self._stored = ()
         self._connections = self.place.database.connections
         if not lock:

@@ -20,17 +20,21 @@ from engine.subscription.window import Window
 #: Letters not further apart than so many offsets are read together, with what is between them, and
 #: so many of these stretches at a time.
 _CLOSE, _STRETCHES = 10, 32
-#: What is read at a time, in bytes as stored, but for one entry of each stretch that alone is
-#: larger; and as much of it is opened at a time as has no more bytes then, approximately.
+#: The most that is read at a time, in bytes as stored, and the most that is opened at a time, in
+#: bytes once opened, approximately. Of each stretch there is one entry at least, however large.
 _READ_BYTES, _OPENED_BYTES = 1024 * 1024, 16 * 1024 * 1024
 
 _last_offset = attrgetter("last_offset")
 
 
 class Letter(NamedTuple):
-    """A letter's record, a row of broker.dead_letter, and its message: None when it is gone, or no
-    reader ever gets it, because a transaction had held it, and given it back, without any consumer
-    having got it; an error when it is damaged."""
+    """A letter's record, a row of broker.dead_letter, and its message; an error when the message is
+    damaged.
+
+    The message is None when it is gone, and when no reader ever gets what stands at the offset. A
+    transaction that has held such an offset, and given it back, makes it a letter, though no
+    consumer had got it.
+    """
 
     row: Row
     message: StoredMessage | CorruptBatch | None
@@ -45,7 +49,6 @@ def read(database: Database, rows: Sequence[Row], files: OffloadedFiles) -> Iter
         PartitionUnavailable: the broker cannot be reached.
     """
     while rows:
-        # Another message may stand at the offset of a letter that is gone.
         there, windows = _windows(database, rows, list(islice(_stretches(rows), _STRETCHES)))
         letters: list[Letter] = []
         opened = 0
@@ -55,12 +58,8 @@ def read(database: Database, rows: Sequence[Row], files: OffloadedFiles) -> Iter
                 if letters and opened > _OPENED_BYTES:
                     break
                 covered = [row for row in close if row.message_offset < window.end]
-                for row in covered:
-                    entry = _entry_at(window, row.message_offset)
-                    if row.sequence_id not in there or entry is None:
-                        letters.append(Letter(row, None))
-                    else:
-                        letters.append(Letter(row, _message(entry, row, files)))
+                # One by one: what comes before a letter that cannot be read is answered.
+                letters.extend(_letter(row, window, there, files) for row in covered)
                 if len(covered) < len(close):
                     break
         except SegmentUnreadable:
@@ -117,6 +116,15 @@ def _windows(
 def _bounded(window: Window) -> Window:
     """As much of a window as may be opened at a time; one entry at least."""
     return window.within(_OPENED_BYTES) or replace(window, entries=window.entries[:1])
+
+
+def _letter(row: Row, window: Window, there: set[int], files: OffloadedFiles) -> Letter:
+    """``there``: the sequence ids of letters that are not gone; another message may stand at the
+    offset of one that is."""
+    entry = _entry_at(window, row.message_offset)
+    if row.sequence_id not in there or entry is None:
+        return Letter(row, None)
+    return Letter(row, _message(entry, row, files))
 
 
 def _entry_at(window: Window, offset: int) -> Entry | None:

@@ -9,7 +9,7 @@ this process has just stored the state itself (engine.subscription.memory).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
@@ -20,7 +20,7 @@ from engine.model.errors import InvalidTxnStatus
 from engine.model.ranges import NOTHING, Ranges, Run
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Row, Session
 from engine.subscription.statements import (
     READ,
     STORE,
@@ -30,8 +30,6 @@ from engine.subscription.statements import (
     ReadRow,
 )
 from engine.subscription.window import Window
-
-_T = TypeVar("_T")
 
 
 class CursorGone(Exception):
@@ -296,32 +294,6 @@ def _store_claim(session: Session, subscription_id: int, change: Change) -> list
         after.changed(versions=(before.versions[0], dispatch), now_ms=now_ms)
         for dispatch, now_ms in rows
     ]
-
-
-def change(
-    database: Database,
-    attempt: Callable[[Session, bool], tuple[bool, _T]],
-    *,
-    locked: bool = False,
-) -> _T:
-    """Run an attempt that reads, decides and stores: first without locks, and if somebody else
-    changed the state meanwhile, again under the locks.
-
-    Args:
-        attempt: given whether to lock; answers whether it has stored, and its answer.
-        locked: begin under the locks.
-    """
-    if not locked:
-        with database.session() as session:
-            stored, answer = attempt(session, False)
-        if stored:
-            return answer
-
-    def work(session: Session) -> _T:
-        _, answer = attempt(session, True)  # always stores: nobody can change what is locked
-        return answer
-
-    return database.retrying(work)
 
 
 def pending_ack(row: Row) -> PendingAck:
