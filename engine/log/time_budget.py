@@ -18,9 +18,9 @@ from engine.postgres.database import Row
 
 logger = structlog.get_logger(__name__)
 
-#: How a failure shows that is one partition's: the engine or PostgreSQL refuses, a file of it
-#: cannot be read, or code meets a value that it does not expect. What else is raised meanwhile, as
-#: a worker's time limit or a want of memory, is none of the partition's.
+#: The errors that count as the failure of one partition: the engine or PostgreSQL refuses, a file
+#: of it cannot be read, or code meets a value that it does not expect. Anything else, such as a
+#: worker's time limit or a lack of memory, is not about the partition.
 FAILURES = (
     EngineError,
     psycopg.Error,

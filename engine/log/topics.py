@@ -135,8 +135,9 @@ class Topics:
             session.one("get_topic", tenant=name.tenant, namespace=name.namespace, topic=name.topic)
 
     def translated(self) -> AbstractContextManager[None]:
-        """Raise the catalog's errors as the catalog's, in a block of :meth:`held` that has brokers'
-        transactions open: they would take them for their own."""
+        """Within the block, errors of PostgreSQL become the catalog's (CoordinatorUnavailable). For
+        a block of :meth:`held` that has brokers' transactions open as well: those would take the
+        catalog's errors for their own."""
         return self._catalog.translated()
 
     def has(self, name: TopicName, topic_id: int) -> bool:

@@ -104,8 +104,8 @@ class Dispatch(msgspec.Struct, frozen=True, array_like=True):
 
     def there(self, now_ms: int, lease_ms: int) -> dict[str, int]:
         """The consumers that are present (KEY_SHARED), each with the end of its lease. A lease that
-        ends later than two of them from now is of before the clock has gone back, and over, as an
-        active consumer's is (functions/broker/has_lapsed.sql)."""
+        ends later than two lease times from now was given before the clock was set back. It counts
+        as over, as an active consumer's does (functions/broker/has_lapsed.sql)."""
         until = now_ms + 2 * lease_ms
         return {who: end for who, end in self.present.items() if now_ms < end <= until}
 

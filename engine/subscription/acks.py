@@ -7,12 +7,12 @@ makes the tentative claims of confirmed calls final and gives the others back. S
 or a lost answer at any point leaves all of the call or none of it (docs/decisions/0022). The next
 call of the transaction turns claims of confirmed calls into ordinary ones.
 
-The coordinator is asked whether the transaction is OPEN when the subscription's records have been
-found, and messages are claimed of these records alone. The transaction's end comes later than that
-answer. So it finds each record, whose fence refuses the claim from then on, or the record is gone,
-and nobody claims anything of it. Of a record that was made in between, the end could have come
-before: its fence would know nothing of it. Whoever finds one in the place of a record that is gone
-makes the whole call once more, and the coordinator is asked again.
+The coordinator is asked whether the transaction is OPEN only after the subscription's records have
+been found, and messages are claimed of these records alone. So the transaction's end comes after
+they were found. Either it still finds a record, whose fence refuses claims from then on; or the
+record is gone, and nobody claims anything of it. A record that was made later could have missed the
+end, and its fence would not know of it. A call that finds such a record in the place of one that is
+gone is therefore made once more from its start, and asks the coordinator again.
 """
 
 from __future__ import annotations

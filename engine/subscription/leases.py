@@ -42,9 +42,9 @@ class LeaseHolder(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Lease:
     """A lease that this process remembers. ``since``: when it was asked for, by the process's
-    monotonic clock; a moment before the database granted it, so never too late. ``records``: those
-    of the subscription, by broker and id, for which it was asked: one of another broker that has
-    been found since may be a later subscription's, of the same name."""
+    monotonic clock; a moment before the database granted it, so never too late. ``records``: the
+    subscription's records, by broker and id, for which it was asked. It does not hold for one that
+    was found later, which may be another subscription's of the same name."""
 
     holder: LeaseHolder
     since: float
