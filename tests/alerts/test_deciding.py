@@ -12,9 +12,7 @@ from txnconsole.alerts.deciding import Decision, Known, Limits, Step, decide
 from txnconsole.alerts.states import AlertState, NoticeKind
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-LIMITS = Limits(
-    threshold=1, hold=timedelta(seconds=30), clear=timedelta(seconds=15), remind=timedelta(hours=4)
-)
+LIMITS = Limits(hold=timedelta(seconds=30), clear=timedelta(seconds=15), remind=timedelta(hours=4))
 
 
 def ago(seconds: float) -> datetime:
@@ -31,9 +29,6 @@ def firing(**fields: object) -> Known:
 
 
 CASES = {
-    "nothing above, nothing known": (None, False, Decision(step=Step.STAY)),
-    "nothing known and nobody could look": (None, None, Decision(step=Step.STAY)),
-    "above begins": (None, True, Decision(step=Step.BEGIN)),
     "pending for too short": (pending(29), True, Decision(step=Step.STAY)),
     "pending for long enough fires and tells": (
         pending(30),
@@ -137,13 +132,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_case(case: str) -> None:
+def test_what_becomes_of_an_alert_follows_from_its_state_and_the_measurement(case: str) -> None:
     known, above, expected = CASES[case]
     assert decide(LIMITS, known, above=above, now=NOW) == expected
 
 
 def test_without_reminders_once_is_enough() -> None:
-    once = Limits(threshold=1, hold=timedelta(), clear=timedelta(), remind=None)
+    once = Limits(hold=timedelta(), clear=timedelta(), remind=None)
     decided = decide(once, firing(notified_at=ago(10**6)), above=True, now=NOW)
     assert decided == Decision(step=Step.STAY)
 
@@ -157,13 +152,14 @@ def test_a_value_that_flaps_faster_than_the_limits_tells_at_most_one_firing_befo
     told: list[NoticeKind] = []
     for number, above in enumerate(looks):
         now = NOW + timedelta(seconds=5 * number)
+        if known is None:
+            known = Known(state=AlertState.PENDING, pending_since=now) if above else None
+            continue
         decided = decide(LIMITS, known, above=above, now=now)
         told += [decided.tell] if decided.tell else []
-        if decided.step is Step.BEGIN:
-            known = Known(state=AlertState.PENDING, pending_since=now)
-        elif decided.step in (Step.DROP, Step.RESOLVE):
+        if decided.step in (Step.DROP, Step.RESOLVE):
             known = None
-        elif known is not None:
+        else:
             fires = decided.step is Step.FIRE
             known = Known(
                 state=AlertState.FIRING if fires else known.state,

@@ -11,14 +11,13 @@ from txnconsole.alerts.states import AlertState, NoticeKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """A rule's numbers.
+    """How long a rule waits.
 
     ``hold``: how long a value must be above the threshold until its alert fires; ``clear``: how
     long it must not be above until the alert is resolved; ``remind``: how often people are told
     again (None: they are told once).
     """
 
-    threshold: float
     hold: timedelta
     clear: timedelta
     remind: timedelta | None
@@ -45,8 +44,6 @@ class Known:
 class Step(StrEnum):
     """What becomes of an alert."""
 
-    #: A new one begins. It is pending, so it fires at the next measurement at the earliest.
-    BEGIN = "begin"
     #: Its state stays; ``Decision.clear_since`` may change.
     STAY = "stay"
     FIRE = "fire"
@@ -64,17 +61,15 @@ class Decision:
     tell: NoticeKind | None = None
 
 
-def decide(limits: Limits, known: Known | None, *, above: bool | None, now: datetime) -> Decision:
-    """What becomes of one object's alert.
+def decide(limits: Limits, known: Known, *, above: bool | None, now: datetime) -> Decision:
+    """What becomes of one object's alert. A new one is pending (``evaluating`` begins it), so it
+    fires at the next measurement at the earliest.
 
     Args:
-        known: None when the object has no alert yet.
         above: whether the object was measured above the threshold; None when it could not be
             measured, which leaves the alert's state as it is.
         now: when it was measured, by the database's clock.
     """
-    if known is None:
-        return Decision(step=Step.BEGIN if above else Step.STAY)
     if known.state is AlertState.PENDING:
         return _pending(limits, known, above=above, now=now)
     return _firing(limits, known, above=above, now=now)

@@ -85,12 +85,8 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
         silences = open_silences() if alerts else Silences(())
         samples = _worst(_of_topics(rule, measured.samples), alerts, rule.threshold)
         _begin(rule, [name for name in samples if name not in alerts], samples, at)
-        limits = limits_of(rule)
-        changed = 0
-        to_tell: list[tuple[Alert, NoticeKind]] = []
-        dropped: list[int] = []
-        # Many alerts at once come to the same; each of these costs one statement.
-        stored: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        limits = _limits_of(rule)
+        outcome = _Outcome(rule, at)
         for name, alert in alerts.items():
             sample = samples.get(name)
             above = False if measured.complete and name not in measured.unknown else None
@@ -99,29 +95,53 @@ def _apply(rule: Rule, measured: Measured, at: datetime) -> int:
                 alert.value, alert.detail = sample.value, sample.detail
             until = silences.until(rule.pk, name)
             known = _known(rule, alert, silenced=until is not None)
-            decision = decide(limits, known, above=above, now=at)
-            if decision.step is Step.DROP:
-                dropped.append(alert.pk)
-                continue
-            before = _settled(alert)
-            changed += _carry_out(rule, alert, decision, until, at)
-            if (after := _settled(alert)) != before:
-                stored[after].append(alert.pk)
-            if decision.tell is not None:
-                to_tell.append((alert, decision.tell))
-        Alert.objects.filter(pk__in=dropped).delete()
-        for values, ids in stored.items():
+            outcome.take(alert, decide(limits, known, above=above, now=at), until)
+        outcome.store()
+        _note_samples(alerts, samples, at)
+        notices.notify(outcome.told, at)
+    return outcome.changed
+
+
+class _Outcome:
+    """What one evaluation of a rule has decided on its alerts, collected to be stored together.
+
+    Attributes:
+        changed: how many began to fire or were resolved.
+        told: what people are to hear.
+    """
+
+    def __init__(self, rule: Rule, at: datetime) -> None:
+        self._rule = rule
+        self._at = at
+        self._dropped: list[int] = []
+        # Many alerts at once come to the same values; those cost one statement together.
+        self._alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        self.changed = 0
+        self.told: list[tuple[Alert, NoticeKind]] = []
+
+    def take(self, alert: Alert, decision: Decision, silenced_until: datetime | None) -> None:
+        """Note a decision on its alert."""
+        if decision.step is Step.DROP:
+            self._dropped.append(alert.pk)
+            return
+        before = _settled(alert)
+        self.changed += _carry_out(self._rule, alert, decision, silenced_until, self._at)
+        if (after := _settled(alert)) != before:
+            self._alike[after].append(alert.pk)
+        if decision.tell is not None:
+            self.told.append((alert, decision.tell))
+
+    def store(self) -> None:
+        """Store all but the notices."""
+        Alert.objects.filter(pk__in=self._dropped).delete()
+        for values, ids in self._alike.items():
             fields = dict(zip(_FIELDS, values, strict=True))
             Alert.objects.filter(pk__in=ids).update(**fields)
-        _note_samples(alerts, samples, at)
-        notices.notify(to_tell, at)
-    return changed
 
 
-def limits_of(rule: Rule) -> Limits:
-    """A rule's numbers, in the form that decisions take."""
+def _limits_of(rule: Rule) -> Limits:
+    """How long a rule waits, in the form that decisions take."""
     return Limits(
-        threshold=rule.threshold,
         hold=timedelta(milliseconds=rule.for_ms),
         clear=timedelta(milliseconds=rule.clear_ms),
         remind=timedelta(milliseconds=rule.remind_ms) if rule.remind_ms else None,

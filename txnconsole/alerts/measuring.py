@@ -143,7 +143,7 @@ class Measurements:
 
     @property
     def _all(self) -> bool:
-        """Whether all were looked at that brokers which answered hold back."""
+        """Whether all held-back partitions of the brokers that answered were looked at."""
         return len(self._held.partitions) < _MAX_PARTITIONS
 
     def _of_partitions(

@@ -13,10 +13,10 @@ from txnconsole.alerts.states import NoticeKind
 def notify(told: Sequence[tuple[Alert, NoticeKind]], at: datetime) -> None:
     """Make notices for enabled channels, within the surrounding SQL transaction.
 
-    A channel is told that an alert fires when it takes alerts of that severity, once more when the
-    alert becomes more severe, and that it is over
-    when it was told of it before. Of alerts about silent workers, which nobody could tell, all
-    channels of their severity hear when they are over.
+    A channel is told that an alert fires when it takes alerts of that severity, and once more when
+    the alert becomes more severe. It is told that the alert is over when it was told of it before.
+    That an alert about silent workers fired nobody could tell, so all channels of its severity are
+    told that it is over.
     """
     if not told:
         return
