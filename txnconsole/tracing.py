@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from django.http import HttpRequest, HttpResponse
 from structlog.typing import EventDict
@@ -17,6 +18,9 @@ from structlog.typing import EventDict
 import engine
 from engine import tracing
 from engine.tracing import Kind
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 _FLUSH_MS = 2000
 #: What of a path an attribute may name; anything else may be text that a caller made up.
@@ -76,17 +80,22 @@ class TraceMiddleware:
         given = request.headers.get("traceparent")
         with tracing.continued(given, method, Kind.SERVER) as span:
             response = self._get_response(request)
-            match = request.resolver_match
             if span is not None:
-                span.set_attribute("http.request.method", method)
-                span.set_attribute("http.response.status_code", response.status_code)
-                span.set_attribute("request_id", str(request.META.get("REQUEST_ID", "")))
-                if match is not None:
-                    span.update_name(f"{method} {match.route}")
-                    span.set_attribute("http.route", match.route)
-                    for name in _NAMED:
-                        if name in match.kwargs:
-                            span.set_attribute(name, str(match.kwargs[name]))
-                if response.status_code >= 500:
-                    tracing.fail(span, str(response.status_code))
+                _describe(span, request, response)
             return response
+
+
+def _describe(span: Span, request: HttpRequest, response: HttpResponse) -> None:
+    """Name a span after its request, and give it the facts of the answer."""
+    method, match = request.method or "", request.resolver_match
+    span.set_attribute("http.request.method", method)
+    span.set_attribute("http.response.status_code", response.status_code)
+    span.set_attribute("request_id", str(request.META.get("REQUEST_ID", "")))
+    if match is not None:
+        span.update_name(f"{method} {match.route}")
+        span.set_attribute("http.route", match.route)
+        for name, value in match.kwargs.items():
+            if name in _NAMED:
+                span.set_attribute(name, str(value))
+    if response.status_code >= 500:
+        tracing.fail(span, str(response.status_code))

@@ -85,10 +85,13 @@ class Taken:
 
 
 def begin() -> str:
-    """A worker has got a message and is at it from now on; answers its turn. Whoever was at it is
-    superseded: messages that are one too many (of a queue that was killed, or so long that wake-ups
-    were taken for lost) would else go on for ever, each sending its successor (:func:`hand_over`),
-    and keep every process of a small worker from its other tasks."""
+    """Begin the turn of a worker that has got a message; answers the turn. Whoever had the turn
+    before is superseded, and stops.
+
+    There may be several messages: after the queue was killed, or when it was so long that wake-ups
+    were taken for lost. Without turns each would go on for ever, by sending its successor
+    (:func:`hand_over`), and keep every process of a small worker from its other tasks.
+    """
     turn = secrets.token_hex(8)
     try:
         connection().set(_key(_LANE), turn, ex=_PENDING_SECONDS)
@@ -98,9 +101,14 @@ def begin() -> str:
 
 
 def take(turn: str, *, wait: float = 0.0) -> Taken:
-    """The coordinators that have been woken since, for the worker whose turn it is: callers that
-    come from now on send no message. Waits so many seconds for the first. There are none when
-    none has been woken, and when Redis does not say.
+    """Take the coordinators that have been woken, for the worker whose turn it is. Callers that
+    come from now on send no message.
+
+    Args:
+        wait: for so many seconds the first is waited for, when there is none yet.
+
+    Returns:
+        None are taken when none was woken in that time, or Redis does not answer.
     """
     client = connection()
     try:

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from engine import Engine
 from engine.inspect.blockers import HeldBack
 from engine.model.durations import EndsOfCoordinator, EndsOfSpan
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.trends import CATCH_UP, COARSE, COARSE_KEPT, FINE, FINE_KEPT, span_of
 from txnconsole.trends.models import OwnerCost, Sample
@@ -66,7 +67,7 @@ def by_span(
     return spans
 
 
-def charged(held: HeldBack, owners: Mapping[Any, str], elapsed: timedelta) -> dict[str, int]:
+def charged(held: HeldBack, owners: Mapping[TxnID, str], elapsed: timedelta) -> dict[str, int]:
     """What each owner's transactions held back since the last look, in offsets times milliseconds.
 
     A transaction is charged with what a partition hides while it holds the stable position there,
@@ -103,10 +104,8 @@ def sample(engine: Engine) -> bool:
         since,
         now,
     )
-    blocking = [status.blocker.txn_id for status in held.partitions if status.blocker]
-    known = engine.coordinator.get_many(blocking) if blocking else {}
     elapsed = min(now - previous, _LONGEST_LOOK) if previous else timedelta()
-    costs = charged(held, {txn_id: txn.owner for txn_id, txn in known.items()}, elapsed)
+    costs = charged(held, _owners_of_blockers(engine, held), elapsed)
     ages = [
         one.oldest_open_age_ms for one in load.coordinators if one.oldest_open_age_ms is not None
     ]
@@ -134,6 +133,12 @@ def sample(engine: Engine) -> bool:
             _run("add_costs", at=now, owners=list(costs), costs=list(costs.values()))
         _trim(now)
     return True
+
+
+def _owners_of_blockers(engine: Engine, held: HeldBack) -> dict[TxnID, str]:
+    blocking = [status.blocker.txn_id for status in held.partitions if status.blocker]
+    known = engine.coordinator.get_many(blocking) if blocking else {}
+    return {txn_id: one.owner for txn_id, one in known.items()}
 
 
 def _count_from(now: datetime) -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import structlog
 from celery import Task, current_task
@@ -29,9 +29,9 @@ _ROUNDS = 20
 #: How long a finalizer waits for the next wake-up before it lets its process go: a message costs
 #: more than a run.
 _LINGER_SECONDS = 0.1
-#: It gives way when other tasks have waited for so long, which no other process then takes, and
-#: at the latest after so long, because a worker that is told to stop waits for it. Whoever gives
-#: way holds up all ends until the queue is empty.
+#: It gives way when other tasks have waited for so long, because then no other process takes them;
+#: and at the latest after so long, because a worker that is told to stop waits for it. Not sooner:
+#: whoever gives way holds up all ends until the queue is empty.
 _PATIENCE_SECONDS = 1.5
 _STINT_SECONDS = 10.0
 #: What a step of the invariants may take of the processor every five seconds.
@@ -92,9 +92,10 @@ def finalize() -> None:
 
 
 def _finalize(tc_ids: Collection[int]) -> None:
-    """What stops the run of one coordinator must not stop those of the others; the next sweep tries
-    that one again. A run that was full is followed by another, unless all of it waits: what has not
-    been tried comes first, so there is nothing else."""
+    """Finalize some coordinators, in a further run while the last one was full and ended something.
+    (What has not been tried comes first, so when all of a run waits, nothing else is left.) When a
+    run fails, each coordinator gets runs of its own, so that one does not stop the others; the next
+    sweep tries it again."""
     try:
         for _ in range(_ROUNDS):
             done = engine().finalizer.finalize(*tc_ids, limit=_BATCH, worker=_worker())
@@ -148,12 +149,7 @@ def apply_retention() -> None:
 @app.task(name="txnconsole.archive")
 def archive() -> None:
     """Move transactions that ended long ago to the archive; the engine decides which."""
-    moved = 0
-    for _ in range(_ROUNDS):
-        step = engine().archive.move(limit=_BATCH)
-        moved += step
-        if step < _BATCH:
-            break
+    moved = _in_batches(engine().archive.move)
     if moved:
         _log.info("archived", transactions=moved)
     forgotten = engine().archive.forget_groups(limit=_BATCH)
@@ -172,12 +168,7 @@ def move_dead_letters() -> None:
 @app.task(name="txnconsole.drop_kept_answers")
 def drop_kept_answers() -> None:
     """Forget the answers of Idempotency-Keys whose time is over."""
-    dropped = 0
-    for _ in range(_ROUNDS):
-        step = drop_expired(_BATCH)
-        dropped += step
-        if step < _BATCH:
-            break
+    dropped = _in_batches(drop_expired)
     if dropped:
         _log.info("kept answers dropped", answers=dropped)
 
@@ -265,6 +256,17 @@ def schedule_runs() -> None:
 def beat(self: Task[[], None]) -> None:
     """Show that a worker carries out tasks (``/readyz``)."""
     heartbeat.beat(self.request.hostname or "worker")
+
+
+def _in_batches(step: Callable[[int], int]) -> int:
+    """Do up to :data:`_ROUNDS` steps, while each finds as much as it may take; how much in all."""
+    total = 0
+    for _ in range(_ROUNDS):
+        done = step(_BATCH)
+        total += done
+        if done < _BATCH:
+            break
+    return total
 
 
 def _worker() -> str:
