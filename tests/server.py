@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -25,6 +24,7 @@ import httpx
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
@@ -212,7 +212,7 @@ def served(postgres: EmbeddedPostgres, directory: Path) -> Iterator[Served]:
             "TXNCONSOLE_UNSAFE_DATABASES": "1",  # tests/conftest.py: without fsync
             "TXNCONSOLE_METRICS_BY_TOPIC": "1",
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
-            "PORT": str(_free_port()),
+            "PORT": str(free_port()),
         }
         login = _prepare(data, environment | owner)
         children = serving(data, environment)
@@ -276,10 +276,3 @@ def _answers(address: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
         return httpx.get(address, timeout=5).status_code == 200
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import httpx
+
+from tests.support.ports import free_port
 
 _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 240
@@ -23,7 +24,7 @@ class Product:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._tokens: dict[str, str] = {}
         self._log = data.parent / "serve.log"
@@ -83,9 +84,3 @@ class Product:
             return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
         except httpx.TransportError:
             return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

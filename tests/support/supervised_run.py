@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from txnconsole.local.process import BASE_DIR
 
 OPEN_SECONDS = 240
@@ -38,7 +38,7 @@ class SupervisedRun:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
-        port = _free_port()
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         mark = uuid.uuid4().hex
         self._mark = f"TXNCONSOLE_TEST_RUN={mark}".encode()
@@ -177,9 +177,3 @@ class SupervisedRun:
             with self._said:
                 self._lines.append(line)
                 self._said.notify_all()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

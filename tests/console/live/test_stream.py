@@ -137,11 +137,6 @@ def test_a_stream_ends_when_its_user_may_not_know_of_alerts_any_more(session: st
             await asyncio.to_thread(demote)
             return [text async for text in stream]
 
-    def demote() -> None:
-        user = User.objects.get(username="a-viewer")
-        user.groups.set([Group.objects.get_or_create(name="producer")[0]])
-        connections.close_all()
-
     assert reason_of(async_to_sync(run)()[-1]) == "not permitted"
 
 
@@ -277,9 +272,11 @@ def test_who_is_left_with_their_own_transactions_stops_hearing_of_all(session: s
             await asyncio.to_thread(demote)
             return [text async for text in stream]
 
-    def demote() -> None:
-        user = User.objects.get(username="a-viewer")
-        user.groups.set([Group.objects.get_or_create(name="producer")[0]])
-        connections.close_all()
-
     assert reason_of(async_to_sync(run)()[-1]) == "not permitted"
+
+
+def demote() -> None:
+    """Take the viewer's right to the console away."""
+    user = User.objects.get(username="a-viewer")
+    user.groups.set([Group.objects.get_or_create(name="producer")[0]])
+    connections.close_all()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 
 from engine import Engine
 from engine.model.errors import InvalidRequest
 from tests.console.conftest import Orders, begin
-from tests.support.eventually import eventually
+from tests.support.together import meet
 from txnconsole.saved_views import keeping
 from txnconsole.saved_views.models import SavedView
 
@@ -79,7 +75,7 @@ def test_two_views_kept_at_once_are_no_more_than_there_can_be(
 ) -> None:
     monkeypatch.setattr(keeping, "MAX_VIEWS", 1)
     user = User.objects.create(username="ann")
-    put, refused = SavedView.objects.update_or_create, []
+    refused: list[str] = []
 
     def keep_one(name: str) -> None:
         try:
@@ -87,26 +83,8 @@ def test_two_views_kept_at_once_are_no_more_than_there_can_be(
         except InvalidRequest:
             refused.append(name)
 
-    def keep_beside() -> None:
-        keep_one("other")
-        connection.close()
-
-    beside = threading.Thread(target=keep_beside)
-
-    def put_when_met(**fields: Any) -> Any:
-        monkeypatch.setattr(SavedView.objects, "update_or_create", put)
-        beside.start()
-        assert eventually(lambda: not beside.is_alive() or _waits_for_a_lock())
-        return put(**fields)
-
-    monkeypatch.setattr(SavedView.objects, "update_or_create", put_when_met)
+    beside = meet(monkeypatch, SavedView.objects, "update_or_create", lambda: keep_one("other"))
     keep_one("one")
     beside.join(60)
     assert refused == ["other"]
     assert [view.name for view in SavedView.objects.all()] == ["one"]
-
-
-def _waits_for_a_lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT FROM pg_locks WHERE NOT granted")
-        return cursor.fetchone() is not None
