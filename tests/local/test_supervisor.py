@@ -154,6 +154,33 @@ with _stopping_on_signals():
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
+def test_a_proxy_that_the_environment_names_is_not_asked_whether_the_web_server_is_ready() -> None:
+    program = """
+import http.server, threading
+from txnconsole.local import supervisor
+
+class Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+supervisor._READY_SECONDS = 5
+server = http.server.HTTPServer(("127.0.0.1", 0), Healthy)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+supervisor._await_ready(server.server_port, [])
+"""
+    away = {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=dict(os.environ) | away,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_servers_that_the_environment_names_are_used(data: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="txnc-") as place:
         directory = Path(place)
