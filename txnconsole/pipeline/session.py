@@ -7,6 +7,7 @@ Python workers within a second, because each of them waits on a pipe from its pa
 from __future__ import annotations
 
 import contextlib
+import locale
 import logging
 import os
 import subprocess
@@ -120,6 +121,8 @@ def _prepare_environment(master: str) -> None:
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+    if locale.getencoding().upper() != "UTF-8":
+        os.environ["LC_ALL"] = "C.UTF-8"  # Else Java opens no file whose name is beyond ASCII.
     if master.startswith("local"):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
