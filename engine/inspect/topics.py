@@ -15,9 +15,9 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Row
 
-#: Growth is told for so many parts of so many seconds each, together the last hour. It is that of
+#: Traffic is told for so many parts of so many seconds each, together the last hour. It is that of
 #: the first so many partitions of a topic, because more would be too many look-ups for a list.
-PARTS, PART_SECONDS, GROWTH_PARTITIONS = 12, 300, 32
+PARTS, PART_SECONDS, TRAFFIC_PARTITIONS = 12, 300, 32
 #: A log in outline has so many parts, and at most so many of its segments are counted.
 LOG_PARTS, SEGMENTS = 40, 1000
 
@@ -39,8 +39,11 @@ class TopicSummary:
 
     Attributes:
         held: how many partitions are held back.
-        growth: offsets added in each of the last :data:`PARTS` parts, oldest first, by the samples
-            of its first :data:`GROWTH_PARTITIONS` partitions.
+        messages: how many were added in each of the last :data:`PARTS` parts, oldest first: those
+            of a sidecar-buffered partition with their commit. Like ``ends`` and ``aborts`` by the
+            samples of its first :data:`TRAFFIC_PARTITIONS` partitions.
+        ends: how often a transaction ended in one of its partitions during these parts; ``aborts``:
+            how many of these were aborts.
         oldest_snapshot_ms: the age of the oldest among its partitions' newest snapshots.
         without_snapshot: how many partitions need a snapshot and have none.
         unavailable: brokers that did not answer, and why.
@@ -55,7 +58,9 @@ class TopicSummary:
     aborted: int
     held: int
     worst: WorstPartition | None
-    growth: tuple[int, ...]
+    messages: tuple[int, ...]
+    ends: int
+    aborts: int
     oldest_snapshot_ms: int | None
     without_snapshot: int
     unavailable: Mapping[str, str]
@@ -91,24 +96,29 @@ def summaries(reading: Reading, topics: Sequence[Topic]) -> tuple[TopicSummary, 
     if not ids:
         return ()
     found, unavailable = reading.on_each("topic_summaries", topic_ids=ids)
-    grown, _ = reading.on_each(
-        "topic_growth",
+    counted, _ = reading.on_each(
+        "topic_traffic",
         topic_ids=ids,
         parts=PARTS,
         seconds=PART_SECONDS,
-        partitions=GROWTH_PARTITIONS,
+        partitions=TRAFFIC_PARTITIONS,
     )
     by_topic: dict[int, list[Row]] = {}
     for rows in found.values():
         for row in rows:
             if row.partitions:
                 by_topic.setdefault(row.topic_id, []).append(row)
-    growth = {topic_id: [0] * PARTS for topic_id in ids}
-    for rows in grown.values():
+    traffic: dict[int, list[Row]] = {}
+    for rows in counted.values():
         for row in rows:
-            growth[row.topic_id][row.part - 1] += row.offsets
+            traffic.setdefault(row.topic_id, []).append(row)
     return tuple(
-        _summary(topic, by_topic.get(topic.topic_id, []), growth[topic.topic_id], unavailable)
+        _summary(
+            topic,
+            by_topic.get(topic.topic_id, []),
+            traffic.get(topic.topic_id, []),
+            unavailable,
+        )
         for topic in topics
     )
 
@@ -162,9 +172,14 @@ def readers(reading: Reading, topic: Topic, numbers: Sequence[int]) -> dict[int,
 
 
 def _summary(
-    topic: Topic, rows: Iterable[Row], growth: Sequence[int], unavailable: Mapping[str, str]
+    topic: Topic, rows: Sequence[Row], traffic: Iterable[Row], unavailable: Mapping[str, str]
 ) -> TopicSummary:
-    rows = list(rows)
+    messages = [0] * PARTS
+    ends = aborts = 0
+    for row in traffic:
+        messages[row.part - 1] += row.messages
+        ends += row.ends
+        aborts += row.aborts
     ages = [row.oldest_snapshot_ms for row in rows if row.oldest_snapshot_ms is not None]
     return TopicSummary(
         topic=topic,
@@ -176,7 +191,9 @@ def _summary(
         aborted=sum(row.aborted for row in rows),
         held=sum(row.held for row in rows),
         worst=_worst(topic, rows),
-        growth=tuple(growth),
+        messages=tuple(messages),
+        ends=ends,
+        aborts=aborts,
         oldest_snapshot_ms=max(ages, default=None),
         without_snapshot=sum(row.without_snapshot for row in rows),
         unavailable={

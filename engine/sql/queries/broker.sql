@@ -251,29 +251,31 @@ WHERE partition_id = %(partition_id)s AND at > statement_timestamp() - %(since)s
 ORDER BY at DESC LIMIT 5000
 
 -- sample_positions --
--- One sample of every partition that has moved since its last one. Heads that are locked are left
+-- One sample of every partition that has moved, or in which something has ended, since its last
+-- one. Heads that are locked are left
 -- to the next time. So this waits for nobody, and its lock order does not matter.
 WITH moved AS MATERIALIZED (
     SELECT l.partition_id FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
-    WHERE (l.sampled_last, l.sampled_stable) IS DISTINCT FROM
-        (l.next_offset - 1, coalesce(l.first_ongoing_offset, l.next_offset) - 1)
+    WHERE (l.sampled_last, l.sampled_stable, l.sampled_ends) IS DISTINCT FROM
+        (l.next_offset - 1, coalesce(l.first_ongoing_offset, l.next_offset) - 1, l.ends)
     AND p.sidecar_of IS NULL
     FOR UPDATE OF l SKIP LOCKED
 ), sampled AS (
     UPDATE broker.partition_live l SET
         sampled_stable = coalesce(l.first_ongoing_offset, l.next_offset) - 1,
-        sampled_last = l.next_offset - 1
+        sampled_last = l.next_offset - 1,
+        sampled_ends = l.ends
     FROM moved WHERE l.partition_id = moved.partition_id
-    RETURNING l.partition_id, l.sampled_stable, l.sampled_last
+    RETURNING l.partition_id, l.sampled_stable, l.sampled_last, l.ends, l.aborts, l.markers
 )
-INSERT INTO broker.position_sample (partition_id, stable_position, last_offset)
-SELECT partition_id, sampled_stable, sampled_last FROM sampled
+INSERT INTO broker.position_sample (partition_id, stable_position, last_offset, ends, aborts, markers)
+SELECT * FROM sampled
 ON CONFLICT DO NOTHING
 
 -- trim_samples --
 -- By a moment that does not change while the statement runs: only then does the index bound the search.
-DELETE FROM broker.position_sample
-WHERE (partition_id, at) IN (
-    SELECT partition_id, at FROM broker.position_sample
+-- Rows are found again by their physical place (ctid), whatever the statistics: no sample is changed.
+DELETE FROM broker.position_sample WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM broker.position_sample
     WHERE at < statement_timestamp() - %(keep)s::interval ORDER BY at LIMIT 5000
-)
+))

@@ -28,15 +28,16 @@ LEFT JOIN LATERAL (
     ORDER BY s.next_offset - s.first_ongoing_offset DESC, s.number LIMIT 1
 ) w ON true
 
--- topic_growth --
--- By how many offsets topics on this broker grew in each of a number of equal parts of a recent
--- period, according to the samples; only for the first partitions of a topic.
+-- topic_traffic --
+-- How many messages topics on this broker got in each of a number of equal parts of a recent period,
+-- and how many transactions ended there, according to the samples; only for the first partitions of
+-- a topic.
 WITH known AS (
-    SELECT p.topic_id, p.partition_id, n.part, s.last_offset
+    SELECT p.topic_id, p.partition_id, n.part, s.last_offset - s.markers AS messages, s.ends, s.aborts
     FROM broker.partition p
     CROSS JOIN generate_series(0, %(parts)s::integer) AS n (part)
     CROSS JOIN LATERAL (
-        SELECT x.last_offset FROM broker.position_sample x
+        SELECT x.last_offset, x.markers, x.ends, x.aborts FROM broker.position_sample x
         WHERE x.partition_id = p.partition_id
         AND x.at <= statement_timestamp()
             - (%(parts)s::integer - n.part) * %(seconds)s::integer * interval '1 second'
@@ -44,11 +45,13 @@ WITH known AS (
     ) s
     WHERE p.topic_id = ANY (%(topic_ids)s::bigint[]) AND p.number < %(partitions)s::integer
 ), grown AS (
-    SELECT topic_id, part, last_offset
-        - lag(last_offset) OVER (PARTITION BY partition_id ORDER BY part) AS offsets
-    FROM known
+    SELECT topic_id, part, messages - lag(messages) OVER earlier AS messages,
+        ends - lag(ends) OVER earlier AS ends, aborts - lag(aborts) OVER earlier AS aborts
+    FROM known WINDOW earlier AS (PARTITION BY partition_id ORDER BY part)
 )
-SELECT topic_id, part, coalesce(sum(greatest(offsets, 0)), 0)::bigint AS offsets
+SELECT topic_id, part, coalesce(sum(greatest(messages, 0)), 0)::bigint AS messages,
+    coalesce(sum(greatest(ends, 0)), 0)::bigint AS ends,
+    coalesce(sum(greatest(aborts, 0)), 0)::bigint AS aborts
 FROM grown WHERE part > 0 GROUP BY topic_id, part
 
 -- partitions_of_topic --

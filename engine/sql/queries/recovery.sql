@@ -45,17 +45,24 @@ FROM broker.segment s JOIN broker.partition p USING (partition_id)
 WHERE s.partition_id = %(partition_id)s AND s.sealed_at IS NULL
 
 -- restore_head --
+-- What it has counted since its last sample is lost.
 INSERT INTO broker.partition_live (
     partition_id, next_offset, log_start_offset, ledger_id, segment_first_offset, segment_entries,
     segment_bytes, first_ongoing_offset, ongoing_txns, aborted_txns, changes, snapshot_position,
-    snapshot_at, online, segment_max_messages, segment_max_bytes, deduplication
+    snapshot_at, online, segment_max_messages, segment_max_bytes, deduplication, ends, aborts, markers
 )
 SELECT
     p.partition_id, %(next_offset)s, %(log_start_offset)s, %(ledger_id)s,
     %(segment_first_offset)s, %(segment_entries)s, %(segment_bytes)s, %(first_ongoing_offset)s,
     %(ongoing_txns)s, %(aborted_txns)s, %(changes)s, %(snapshot_position)s, %(snapshot_at)s,
-    p.online, p.segment_max_messages, p.segment_max_bytes, p.deduplication
-FROM broker.partition p WHERE p.partition_id = %(partition_id)s
+    p.online, p.segment_max_messages, p.segment_max_bytes, p.deduplication,
+    coalesce(s.ends, 0), coalesce(s.aborts, 0), coalesce(s.markers, 0)
+FROM broker.partition p
+LEFT JOIN LATERAL (
+    SELECT * FROM broker.position_sample x WHERE x.partition_id = p.partition_id
+    ORDER BY x.at DESC LIMIT 1
+) s ON true
+WHERE p.partition_id = %(partition_id)s
 
 -- clear_ongoing --
 DELETE FROM broker.ongoing_txn WHERE partition_id = %(partition_id)s

@@ -38,10 +38,10 @@ def test_how_fast_a_new_topic_grows_is_not_known_before_it_was_sampled(
 ) -> None:
     name = TopicName("public", "default", "new")
     engine.topics.create(name, TopicSettings(partitions=1))
-    assert "Offsets a second not known yet" in words(viewer, f"/topics/{name}")
+    assert "Messages a second not known yet" in words(viewer, f"/topics/{name}")
     assert "not known yet" in words(viewer, "/topics")
     monkeypatch.setattr("txnconsole.console.views.topics._MEASURED", timedelta())
-    assert "Offsets a second 0" in words(viewer, f"/topics/{name}")
+    assert "Messages a second 0" in words(viewer, f"/topics/{name}")
     assert "quiet" in words(viewer, "/topics")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine import Engine
 from engine.inspect.subscriptions import LONG_MS, Progress
 from engine.model.subscription import SubscriptionSettings
-from engine.model.topic import TopicSettings
+from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from tests.engine.support import (
     P0,
@@ -38,16 +38,69 @@ def test_a_topic_is_summed_up_over_its_brokers_with_its_worst_partition(engine: 
     assert summary.unavailable == {}
 
 
-def test_growth_is_what_the_samples_say(engine: Engine) -> None:
-    make_topic(engine)
-    engine.produce(P0, batch("a"))
+def sampled_long_ago(engine: Engine) -> None:
+    """Sample, and let the last hour's traffic begin after it."""
     engine.sample_positions()
     broker_sql(engine, "UPDATE broker.position_sample SET at = at - interval '11 minutes'")
+
+
+def test_new_messages_are_what_the_samples_say(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    sampled_long_ago(engine)
     engine.produce(P0, batch(*"bcd"))
     engine.sample_positions()
     [summary] = engine.inspect.lists.topics([engine.topics.get(TOPIC)])
-    assert sum(summary.growth) == 3
-    assert summary.growth[-1] == 3
+    assert sum(summary.messages) == 3
+    assert summary.messages[-1] == 3
+    assert (summary.ends, summary.aborts) == (0, 0)
+
+
+def end_of_each_kind(engine: Engine) -> None:
+    """Two commits, one of them of nothing, and an abort, in one partition; three messages."""
+    committed, empty, aborted = (open_txn(engine) for _ in range(3))
+    engine.produce(P0, batch(*"bc"), txn_id=committed)
+    engine.coordinator.add_partitions(empty, [P0])
+    engine.produce(P0, batch("d"), txn_id=aborted)
+    commit(engine, committed)
+    commit(engine, empty)
+    engine.sample_positions()
+    abort(engine, aborted)
+    engine.sample_positions()
+
+
+def test_markers_are_no_messages_and_every_end_in_a_partition_counts(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    sampled_long_ago(engine)
+    end_of_each_kind(engine)
+    [summary] = engine.inspect.lists.topics([engine.topics.get(TOPIC)])
+    assert (sum(summary.messages), summary.ends, summary.aborts) == (3, 3, 1)
+
+
+def test_a_sidecar_buffered_topic_counts_messages_with_their_commit_and_aborts_that_move_nothing(
+    engine: Engine,
+) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    engine.produce(P0, batch("a"))
+    sampled_long_ago(engine)
+    end_of_each_kind(engine)
+    [summary] = engine.inspect.lists.topics([engine.topics.get(TOPIC)])
+    assert (sum(summary.messages), summary.ends, summary.aborts) == (2, 3, 1)
+
+
+def test_after_a_crash_counting_goes_on_from_the_last_sample(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    sampled_long_ago(engine)
+    end_of_each_kind(engine)
+    broker_sql(engine, "TRUNCATE broker.partition_live, broker.ongoing_txn")
+    txn = open_txn(engine)
+    engine.produce(P0, batch("e"), txn_id=txn)
+    abort(engine, txn)
+    engine.sample_positions()
+    [summary] = engine.inspect.lists.topics([engine.topics.get(TOPIC)])
+    assert (sum(summary.messages), summary.ends, summary.aborts) == (4, 4, 2)
 
 
 def test_a_topic_on_a_broker_that_is_away_says_so(engine: Engine) -> None:

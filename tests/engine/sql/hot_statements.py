@@ -199,12 +199,12 @@ def overview(key: Mapping[str, object], topic_id: int) -> list[Hot]:
     20 000 unfinished transactions the first, of its samples one each five minutes."""
     names = {"topic": "", "name": "", "limit": 10}
     between = {"topic_id": topic_id, "name": SUBSCRIPTION.name, "lower": 0, "upper": 10}
-    growth = {"parts": 12, "seconds": 300, "partitions": 32}
+    traffic = {"parts": 12, "seconds": 300, "partitions": 32}
     listed = {"topic_id": topic_id, "lower": 0, "upper": 10}
     place = {"distance": 10**9, "topic": "", "number": 0, "sidecar": False}
     return [
         Hot("topic_summaries", {"topic_ids": [topic_id]}, 5),
-        Hot("topic_growth", {"topic_ids": [topic_id], **growth}, 30),
+        Hot("topic_traffic", {"topic_ids": [topic_id], **traffic}, 30),
         Hot("partitions_of_topic", listed | {"parts": 40, "segments": 1000}, 60),
         Hot("subscription_summaries", names | {"part": "", "long_ms": 60_000}, 5),
         Hot("readers_of_partitions", {"topic_id": topic_id, "numbers": [0]}, 5),

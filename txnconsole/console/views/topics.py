@@ -8,7 +8,13 @@ from datetime import datetime, timedelta
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from engine.inspect.topics import PART_SECONDS, SEGMENTS, ListedPartition, TopicSummary
+from engine.inspect.topics import (
+    PART_SECONDS,
+    SEGMENTS,
+    TRAFFIC_PARTITIONS,
+    ListedPartition,
+    TopicSummary,
+)
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.name_filter import NameFilter
@@ -28,7 +34,7 @@ _MEASURED = timedelta(seconds=PART_SECONDS)
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic of the list as it is ``now``, with its growth as a small chart."""
+    """A topic of the list as it is ``now``, with its new messages as a small chart."""
 
     summary: TopicSummary
     spark: str
@@ -36,13 +42,25 @@ class TopicRow:
 
     @property
     def per_second(self) -> float | None:
-        """New offsets per second, over the newest samples; None where they tell nothing, because
+        """New messages per second, over the newest samples; None where they tell nothing, because
         the topic is too new or a broker of it is away."""
-        growth = self.summary.growth
+        messages = self.summary.messages
         is_new = self.now - self.summary.topic.created_at < _MEASURED
-        if (is_new or self.summary.unavailable) and not any(growth):
+        if (is_new or self.summary.unavailable) and not any(messages):
             return None
-        return growth[-1] / PART_SECONDS
+        return messages[-1] / PART_SECONDS
+
+    @property
+    def abort_share(self) -> float | None:
+        """Of the ends in its partitions within the last hour those that were aborts, 0 to 1; None
+        without ends."""
+        return self.summary.aborts / self.summary.ends if self.summary.ends else None
+
+    @property
+    def counted_partitions(self) -> int | None:
+        """Of how many partitions both are, where that is not all of them."""
+        wide = self.summary.topic.settings.partitions > TRAFFIC_PARTITIONS
+        return TRAFFIC_PARTITIONS if wide else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +94,7 @@ def topics(request: ConsoleRequest) -> HttpResponse:
     context = {
         "channel": "overview",
         "filter": wanted,
-        "rows": [TopicRow(each, sparkline(each.growth), now) for each in summaries],
+        "rows": [TopicRow(each, sparkline(each.messages), now) for each in summaries],
         "unavailable": unavailable,
         "next_cursor": found.next_cursor,
         "system": system,
@@ -109,7 +127,7 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     context = {
         "channel": "overview",
         "topic": found,
-        "row": TopicRow(summary, sparkline(summary.growth), request.standing().now),
+        "row": TopicRow(summary, sparkline(summary.messages), request.standing().now),
         "rows": [
             PartitionRow(
                 name,

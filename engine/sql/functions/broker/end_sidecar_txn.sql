@@ -39,11 +39,14 @@ BEGIN
         head.next_offset := last + 1;
         head.segment_entries := head.segment_entries + 1;
         head.segment_bytes := head.segment_bytes + coalesce(ongoing.bytes, 0);
+        head.markers := head.markers + (messages = 0)::integer;
     END IF;
     IF ongoing.partition_id IS NOT NULL THEN
         side := broker.mark_sidecar(side, ongoing, marker);
     END IF;
     head.changes := head.changes + 1;
+    head.ends := head.ends + 1;
+    head.aborts := head.aborts + p_abort::integer;
     INSERT INTO broker.ended_txn AS e VALUES (
         head.partition_id, p_tc, p_sequence, p_abort, marker,
         CASE WHEN messages > 0 THEN marker END, CASE WHEN messages > 0 THEN last END, messages

@@ -25,6 +25,9 @@ BEGIN
         );
         head.next_offset := marker + 1;
         head.segment_entries := head.segment_entries + 1;
+        head.ends := head.ends + 1;
+        head.aborts := head.aborts + p_abort::integer;
+        head.markers := head.markers + 1;
     END IF;
     IF ongoing.partition_id IS NOT NULL THEN
         -- The stable offset with exactly this transaction taken out (reference/kafka.md §2.6).

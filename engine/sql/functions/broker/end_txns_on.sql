@@ -105,7 +105,10 @@ BEGIN
                     first_ongoing_offset = first_ongoing,
                     ongoing_txns = l.ongoing_txns - ended,
                     aborted_txns = l.aborted_txns + aborted,
-                    changes = l.changes + ended
+                    changes = l.changes + ended,
+                    ends = l.ends + ended,
+                    aborts = l.aborts + aborted,
+                    markers = l.markers + ended
                     WHERE l.partition_id = id;
             END IF;
             IF place > p_upto[i] AND has_orphans IS NOT TRUE THEN

@@ -13,6 +13,9 @@ RETURNS void LANGUAGE sql AS $$
         ),
         ongoing_txns = head.ongoing_txns,
         aborted_txns = head.aborted_txns,
-        changes = head.changes
+        changes = head.changes,
+        ends = head.ends,
+        aborts = head.aborts,
+        markers = head.markers
     WHERE l.partition_id = head.partition_id
 $$;
