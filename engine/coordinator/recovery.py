@@ -1,18 +1,22 @@
-"""Recovery of the coordinators: what a starting worker does first, after a stop or a crash.
+"""Recovery of the coordinators: what a starting worker does first, after a stop or a crash, and
+what an administrator can have done of one (semantics §3, design/console.md §4).
 
 The sweeps would find the same work a little later. Recovery does it at once, and records for each
-coordinator when that was (``recover_started_at``, ``recover_ended_at``).
+coordinator when that was (``recover_started_at``, ``recover_ended_at``). A crash in the midst
+leaves one that has not ended, until the next.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import structlog
 
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
-from engine.model.errors import EngineError
+from engine.log.time_budget import TimeBudget
+from engine.model.errors import CoordinatorNotFound, EngineError
 from engine.postgres.database import Database
 
 logger = structlog.get_logger(__name__)
@@ -21,8 +25,8 @@ _BATCH = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """The coordinators that had live transactions, and how many transactions expired, ended, and
-    still wait for a participant."""
+    """The coordinators that were recovered, and how many transactions expired, ended, and still
+    wait for a participant."""
 
     coordinators: tuple[int, ...]
     expired: int
@@ -62,3 +66,33 @@ class CoordinatorRecovery:
         return Recovered(
             coordinators=tuple(recovering), expired=expired, ended=ended, waiting=waiting
         )
+
+    def recover(self, tc_id: int, *, seconds: float = math.inf) -> Recovered:
+        """Recover one coordinator now, whatever the workers are at. Unlike at a worker's start what
+        waits for its next attempt is tried at once: somebody has seen to what it waits for.
+
+        Args:
+            seconds: after so long no further step is begun; the sweeps go on with what is left.
+
+        Raises:
+            CoordinatorNotFound: there is no coordinator ``tc_id``.
+        """
+        with self._database.session() as session:
+            if session.one("begin_recovery_of", tc_id=tc_id) is None:
+                raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
+        expired = ended = waiting = 0
+        try:
+            for _ in TimeBudget(seconds).steps():
+                found = self._coordinator.expire(_BATCH)  # Of others too: they are as late.
+                expired += sum(txn_id.tc_id == tc_id for txn_id in found)
+                with self._database.session() as session:
+                    session.run("try_now", tc_id=tc_id, limit=_BATCH)
+                done = self._finalizer.finalize(tc_id, limit=_BATCH)
+                ended += done.ended
+                waiting = done.waiting
+                if len(found) < _BATCH and (not done.ended or done.ended + done.waiting < _BATCH):
+                    break
+        finally:
+            with self._database.session() as session:
+                session.run("end_recovery", tc_ids=[tc_id])
+        return Recovered(coordinators=(tc_id,), expired=expired, ended=ended, waiting=waiting)

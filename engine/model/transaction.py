@@ -177,7 +177,7 @@ class CoordinatorStats:
     """One coordinator's counters.
 
     ``owner``: the worker that last carried out its decisions, None before the first.
-    ``recover_started_at``, ``recover_ended_at``: when a starting worker last recovered it
+    ``recover_started_at``, ``recover_ended_at``: when it was last recovered
     (engine/coordinator/recovery.py).
     """
 

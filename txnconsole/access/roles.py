@@ -45,6 +45,7 @@ class Permission(StrEnum):
     TRANSACTION_RETRY = "transaction.retry"
     COORDINATOR_READ = "coordinator.read"
     COORDINATOR_SCALE = "coordinator.scale"
+    COORDINATOR_RECOVER = "coordinator.recover"
     OPERATION_READ = "operation.read"
     AUDIT_READ = "audit.read"
     #: Who one is, and what one may do.

@@ -98,6 +98,7 @@ urlpatterns = [
     path("coordinators", coordinators.coordinators, name="coordinators"),
     path("coordinators/scale", coordinators.scale, name="coordinators-scale"),
     path("coordinators/<int:tc_id>", coordinators.coordinator, name="coordinator"),
+    path("coordinators/<int:tc_id>/recover", coordinators.recover, name="recover-coordinator"),
     path("invariants", invariants.invariants, name="invariants"),
     path("invariants/check", invariants.check_now, name="check-invariants"),
     path("explain", explain.explain, name="explain"),

@@ -1,10 +1,15 @@
-"""Growing the number of coordinators, recorded."""
+"""Growing the number of coordinators, and recovering one, recorded."""
 
 from __future__ import annotations
 
+from engine.coordinator.recovery import Recovered
 from engine.model.errors import InvalidRequest
 from txnconsole.audit.chain import Actor, Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.queue.wakeup import wake_finalizer
+
+#: Of a request's time; what is left then is the workers'.
+_RECOVERY_SECONDS = 3.0
 
 
 def scale(actor: Actor, count: int, reason: str = "", *, must_grow: bool = False) -> int:
@@ -25,3 +30,21 @@ def scale(actor: Actor, count: int, reason: str = "", *, must_grow: bool = False
         recording.before = {"count": before}
         recording.after = {"count": count}
     return before
+
+
+def recover(actor: Actor, tc_id: int, reason: str) -> Recovered:
+    """Drive on, for a few seconds at most, what is due at a coordinator and what waits there; see
+    :meth:`engine.coordinator.recovery.CoordinatorRecovery.recover`.
+
+    Raises:
+        CoordinatorNotFound: there is none.
+        CoordinatorUnavailable: the coordinators' database cannot be reached.
+    """
+    change = Change(actor, "coordinator.recover", f"coordinator:{tc_id}", reason=reason)
+    with recorded(change) as recording:
+        before = engine().coordinator.stats_of(tc_id)
+        recording.before = {"open": before.ongoing_txns, "finishing": before.finalizing_txns}
+        done = engine().recovery.recover(tc_id, seconds=_RECOVERY_SECONDS)
+        recording.after = {"expired": done.expired, "ended": done.ended, "waiting": done.waiting}
+    wake_finalizer(tc_id)
+    return done

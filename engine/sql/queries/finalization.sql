@@ -51,6 +51,21 @@ UPDATE coordinator.coordinator c SET
 FROM live WHERE c.tc_id = live.tc_id
 RETURNING c.tc_id
 
+-- begin_recovery_of --
+UPDATE coordinator.coordinator SET recover_started_at = clock_timestamp(), recover_ended_at = NULL
+WHERE tc_id = %(tc_id)s RETURNING tc_id
+
+-- try_now --
+-- Decided transactions of a coordinator that wait for their next attempt are due at once. Rows that a
+-- finalizer has locked are left to it. The coordinator is written as it is in the index (migration 0013).
+WITH waiting AS MATERIALIZED (
+    SELECT ctid AS place FROM coordinator.transaction
+    WHERE tc_id + 0 = %(tc_id)s AND least(attempts, 1) = 1 AND next_attempt_at > statement_timestamp()
+    ORDER BY next_attempt_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE coordinator.transaction SET next_attempt_at = statement_timestamp()
+WHERE ctid = ANY (ARRAY(SELECT place FROM waiting))
+
 -- end_recovery --
 UPDATE coordinator.coordinator SET recover_ended_at = clock_timestamp()
 WHERE tc_id = ANY (%(tc_ids)s::integer[])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.model.txn_status import TxnAction
 from tests.console.conftest import Orders, signed_in
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.views import coordinators
@@ -56,8 +58,33 @@ def test_an_admin_makes_more_with_a_reason(engine: Engine, db: None) -> None:
     assert len(engine.coordinator.stats()) == 6
 
 
+def test_an_admin_has_one_recovered_with_a_reason_and_is_told_what_came_of_it(
+    orders: Orders, engine: Engine, db: None
+) -> None:
+    admin = signed_in("admin")
+    here = "/coordinators/3/recover"
+    assert f'hx-get="{here}"' in admin.get("/coordinators/3").content.decode()
+    txn = engine.coordinator.open(owner="alice", tc_id=3)
+    engine.coordinator.end(txn.txn_id, TxnAction.ABORT)
+    assert "Decided and not carried out: 1." in admin.get(here).content.decode()
+    assert admin.post(here, {}).status_code == 422
+    done = admin.post(here, {"reason": SCALE["reason"]})
+    assert done.status_code == 200
+    text = done.content.decode()
+    assert "Coordinator 3 is recovered" in text
+    assert "Expired: 0. Ended: 1." in text
+    assert "Nothing that it has decided waits any more." in text
+    entry = AuditEntry.objects.filter(action="coordinator.recover").get()
+    assert (entry.object, entry.result) == ("coordinator:3", "done")
+    assert json.loads(entry.before)["finishing"] == 1
+    assert json.loads(entry.after) == {"expired": 0, "ended": 1, "waiting": 0}
+    assert admin.post("/coordinators/99/recover", {"reason": "no such one"}).status_code == 404
+
+
 @pytest.mark.parametrize("role", ["viewer", "operator"])
 def test_others_are_told_what_they_lack(engine: Engine, db: None, role: str) -> None:
     client = signed_in(role)
     assert "coordinator.scale" in client.get("/coordinators").content.decode()
     assert client.post("/coordinators/scale", SCALE).status_code == 403
+    assert "coordinator.recover" in client.get("/coordinators/3").content.decode()
+    assert client.post("/coordinators/3/recover", {"reason": "it is late"}).status_code == 403

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import psycopg
 import pytest
 
 from engine import Engine
-from engine.model.errors import EngineError, InvalidTxnStatus, TransactionNotFound
+from engine.model.errors import (
+    CoordinatorNotFound,
+    EngineError,
+    InvalidTxnStatus,
+    TransactionNotFound,
+)
 from engine.model.transaction import MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import DECISION, END, EndReason, TxnAction, TxnStatus
@@ -240,3 +246,47 @@ def test_a_starting_worker_expires_and_drives_on_and_says_so(engine: Engine) -> 
     assert stats[1].recover_started_at is None
     assert (stats[2].owner, stats[1].owner) == ("worker-2", None)
     assert engine.recovery.run("worker-3").coordinators == ()
+
+
+def test_one_coordinator_is_recovered_at_once_also_what_waits_for_its_next_attempt(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    decided, late, elsewhere, open_still = (open_txn(engine, tc_id=n) for n in (0, 0, 1, 0))
+    engine.coordinator.add_partitions(decided, [P0])
+    with unreachable(engine, engine.log.locate(P0).database.name):
+        engine.coordinator.end(decided, COMMIT)
+        engine.finalizer.finalize(0)
+        again = engine.recovery.recover(0)
+        assert (again.expired, again.ended, again.waiting) == (0, 0, 1)
+    engine.coordinator.end(elsewhere, COMMIT)
+    sql(
+        engine._database,
+        "UPDATE coordinator.transaction SET next_attempt_at = now() + interval '9 seconds'"
+        " WHERE attempts > 0",
+    )
+    assert engine.finalizer.finalize(0).ended == 0
+    overdue(engine, late)
+    recovered = engine.recovery.recover(0)
+    assert (recovered.coordinators, recovered.expired) == ((0,), 1)
+    assert (recovered.ended, recovered.waiting) == (2, 0)
+    found = engine.coordinator.get_many([decided, late, elsewhere, open_still])
+    assert [found[each].status for each in (decided, late)] == [COMMITTED, ABORTED]
+    assert (found[open_still].status, found[elsewhere].status) == (OPEN, COMMITTING)
+    stats = {one.tc_id: one for one in engine.coordinator.stats()}
+    assert stats[0].recover_ended_at is not None
+    assert stats[1].recover_started_at is None
+
+
+def test_recovery_has_ended_whatever_stops_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> NoReturn:
+        raise psycopg.errors.DataCorrupted
+
+    monkeypatch.setattr(engine.finalizer, "finalize", broken)
+    with pytest.raises(psycopg.errors.DataCorrupted):
+        engine.recovery.recover(1)
+    assert engine.coordinator.stats_of(1).recover_ended_at is not None
+    with pytest.raises(CoordinatorNotFound):
+        engine.recovery.recover(99)

@@ -1,4 +1,4 @@
-"""The coordinators, one of them, and their number."""
+"""The coordinators, one of them and its recovery, and their number."""
 
 from __future__ import annotations
 
@@ -121,6 +121,42 @@ def scale(request: ConsoleRequest) -> HttpResponse:
         return Outcome(title=f"{count} coordinators", lines=[f"There were {before}."])
 
     return ask(request, confirmation, ScaleForm, change, initial={"count": now + 1})
+
+
+@require_http_methods(["GET", "POST"])
+@page(Permission.COORDINATOR_RECOVER)
+def recover(request: ConsoleRequest, tc_id: int) -> HttpResponse:
+    """Ask, and then have a coordinator do now what it does when a worker starts."""
+    stats = engine().coordinator.stats_of(tc_id)
+    finishing, opened = stats.finalizing_txns, stats.ongoing_txns
+    confirmation = Confirmation(
+        title=f"Recover coordinator {tc_id}?",
+        effects=[
+            f"Decided and not carried out: {finishing:,}. Each is tried now; no decision changes.",
+            f"Open: {opened:,}. Those past their deadline are aborted, no others.",
+            "It needs no worker, takes some seconds at most, and may be repeated.",
+        ],
+        verb="Recover it",
+        keep="Leave it",
+        address=reverse("console:recover-coordinator", args=[tc_id]),
+        of=f"Coordinator {tc_id}",
+        back=reverse("console:coordinator", args=[tc_id]),
+    )
+
+    def change(form: ReasonForm) -> Outcome:
+        done = operations.recover(actor_of(request), tc_id, form.cleaned_data["reason"])
+        left = engine().coordinator.stats_of(tc_id).finalizing_txns
+        return Outcome(
+            title=f"Coordinator {tc_id} is recovered",
+            lines=[
+                f"Expired: {done.expired:,}. Ended: {done.ended:,}.",
+                f"Decided and not carried out yet: {left:,}. Workers go on with them."
+                if left
+                else "Nothing that it has decided waits any more.",
+            ],
+        )
+
+    return ask(request, confirmation, ReasonForm, change)
 
 
 def _wheel(tc_id: int) -> list[tuple[str, int, float]]:
