@@ -15,8 +15,8 @@ from txnconsole.refusals.models import Refusal
 from txnconsole.refusals.recording import newest
 
 #: How many holdings, and how many refusals, the drawing shows; the tables have the rest.
-_MOST = 24
-#: How many refusals the page lists.
+_MOST = 12
+#: How many refusals are read.
 _LISTED = 50
 _ROW = 32
 #: The right edge of the first column, the edges of the second, the left edge of the third.

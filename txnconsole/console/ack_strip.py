@@ -62,16 +62,6 @@ class AckRun:
         return self.last - self.first + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The part of a run that is on one row of the strip, in the drawing's units."""
-
-    x: int
-    y: int
-    width: int
-    state: AckState
-
-
 def runs_of(
     cursor: CursorState,
     pending: Sequence[PendingAck],
@@ -123,16 +113,17 @@ def _fate(
     return (AckState.REDELIVER if offset in cursor.redeliver else AckState.UNREAD), None
 
 
-def cells_of(runs: Iterable[AckRun], start: int) -> list[Cell]:
-    """Runs as cells of the strip, whose first offset is ``start``."""
-    cells: list[Cell] = []
+def drawn(runs: Iterable[AckRun], start: int) -> dict[AckState, str]:
+    """Runs on the strip, whose first offset is ``start``: for each state that there is one SVG path
+    with a cell for each part of a run that is on one row, in the drawing's units."""
+    paths: dict[AckState, str] = {}
     for run in runs:
         first = run.first
         while first <= run.last:
             row, column = divmod(first - start, COLUMNS)
             length = min(run.last - first + 1, COLUMNS - column)
-            cells.append(
-                Cell(column * CELL_WIDTH, row * ROW_HEIGHT, length * CELL_WIDTH, run.state)
-            )
+            x, y, width = column * CELL_WIDTH, row * ROW_HEIGHT, length * CELL_WIDTH
+            cell = f"M{x} {y}h{width}v{CELL_HEIGHT}h-{width}z"
+            paths[run.state] = paths.get(run.state, "") + cell
             first += length
-    return cells
+    return paths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -89,6 +90,55 @@ def test_who_was_refused_stands_beside_who_holds(
     assert drawing[0].count('class="holds"') == 1
     assert drawing[0].count('class="refused"') == 1
     assert f"{other} bob c2 0 1 {orders.open} 7" in words(viewer, HERE)
+
+
+class Elements(HTMLParser):
+    """Counts the elements of a page."""
+
+    number = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.number += 1
+
+
+def test_with_everything_full_the_page_keeps_its_budget_and_leads_to_what_it_leaves_out(
+    engine: Engine, viewer: Client
+) -> None:
+    """Many partitions with several consumers, runs of one offset, holders and refusals."""
+    name = SubscriptionName(TOPIC, "billing")
+    engine.topics.create(TOPIC, TopicSettings(partitions=25))
+    engine.subscriptions.create(name, SubscriptionSettings())
+    produce(engine, PartitionName(TOPIC, 0), *map(str, range(256)))
+    messages = engine.receive(name, "c4", max_messages=256)
+    for number in range(1, 25):
+        produce(engine, PartitionName(TOPIC, number), *map(str, range(12)))
+    for consumer in ("c1", "c2", "c3"):
+        engine.receive(name, consumer, max_messages=60)
+    txns = [begin(engine) for _ in range(40)]
+    for txn_id, message in zip(txns, messages[::2], strict=False):
+        engine.acknowledge(name, "c4", [message.message_id], txn_id=txn_id)
+    engine.acknowledge(name, "c4", [each.message_id for each in messages[1::2]])
+    for number, txn_id in enumerate(txns):
+        Refusal.objects.create(
+            subscription=str(name),
+            partition=0,
+            holder=str(txn_id),
+            refused=f"0:{9000 + number}",
+            consumer="c2",
+            who="bob",
+            first_offset=number,
+            times=1,
+        )
+    counted = Elements()
+    text = viewer.get(HERE).content.decode()
+    counted.feed(text)
+    assert 'aria-label="Runs of offsets"' in text
+    assert "More runs than the table shows" in text
+    assert 1_000 < counted.number <= 1_500
+    named = r"([\d,]+).([\d,]+ of [\d,]+ (?:pending|refusals))"
+    assert re.findall(named, text) == [("1", "10 of 40 pending"), ("1", "10 of 40 refusals")]
+    following = viewer.get(f"{HERE}?held=30&refused=10").content.decode()
+    assert re.findall(named, following) == [("31", "40 of 40 pending"), ("11", "20 of 40 refusals")]
 
 
 def test_a_broker_that_is_away_leaves_the_rest(

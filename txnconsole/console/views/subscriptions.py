@@ -22,12 +22,11 @@ from engine.subscription.seeking import Target
 from txnconsole.access.roles import Permission
 from txnconsole.console.ack_conflicts import conflict_graph
 from txnconsole.console.ack_strip import (
-    CELL_HEIGHT,
     COLUMNS,
     NAMES,
     ROW_HEIGHT,
     ROWS,
-    cells_of,
+    drawn,
     runs_of,
 )
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
@@ -37,12 +36,14 @@ from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.readers import PATIENCE_MS, Verdict, of_cursor, of_subscription
 from txnconsole.console.reads import list_region, region
+from txnconsole.console.slices import slice_of
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 
 PAGE_ROWS = 40
-#: How many partitions, and runs of offsets, the page lists, to stay below 1,000 elements.
-PARTITIONS, RUNS = 25, 40
+#: How many partitions, runs of offsets, pending acknowledgements and refusals the page lists: with
+#: all of them it stays below the 1,500 elements of a page with a strip (design/console.md §7).
+PARTITIONS, RUNS, HELD, REFUSED = 25, 40, 10, 10
 
 #: A partition's number, and what a transaction holds there.
 Held = tuple[int, PendingAck]
@@ -97,7 +98,8 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
         )
         if view.value
         else None,
-        "conflicts": region(lambda: conflict_graph(full_name, held)),
+        "held": slice_of(view.value.held if view.value else (), _text(request, "held"), HELD),
+        "conflicts": region(lambda: _conflicts(request, full_name, held)),
         "chosen": chosen,
         "strip": region(lambda: _strip(request, topic, held, chosen)) if chosen else None,
         "lower": lower,
@@ -216,8 +218,22 @@ def seek(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
     return ask(request, confirmation, SeekForm, change)
 
 
+def _conflicts(
+    request: ConsoleRequest, name: SubscriptionName, held: Sequence[Held]
+) -> dict[str, Any]:
+    graph = conflict_graph(name, held)
+    return {
+        "graph": graph,
+        "refusals": slice_of(graph.refusals, _text(request, "refused"), REFUSED),
+    }
+
+
+def _text(request: ConsoleRequest, name: str) -> str:
+    return request.GET.get(name, "")
+
+
 def _number(request: ConsoleRequest, name: str) -> int:
-    return number_of(request.GET.get(name, ""), digits=5) or 0
+    return number_of(_text(request, name), digits=5) or 0
 
 
 def _chosen(
@@ -249,7 +265,7 @@ def _strip(
     end = min(start + COLUMNS * ROWS - 1, cursor.last_offset)
     lower = max(start, cursor.log_start_offset)
     if end < lower:
-        return {"start": start, "runs": [], "cells": [], "rows": []}
+        return {"start": start, "runs": [], "paths": {}, "rows": []}
     partition = PartitionName(topic, cursor.partition)
     entries = engine().log.browse(partition, lower, end - lower + 1).messages
     pending = [each for number, each in held if number == cursor.partition]
@@ -260,10 +276,9 @@ def _strip(
         "end": end,
         "runs": runs[:RUNS],
         "more": len(runs) > RUNS,
-        "cells": cells_of(runs, start),
+        "paths": drawn(runs, start),
         "rows": [start + row * COLUMNS for row in range(rows)],
         "height": rows * ROW_HEIGHT,
-        "cell_height": CELL_HEIGHT,
         "earlier": max(0, start - COLUMNS * ROWS) if start > cursor.log_start_offset else None,
         "later": end + 1 if end < cursor.last_offset else None,
     }
