@@ -98,10 +98,17 @@ def end_acks_apart(
 
 def end_held(session: Session, topic_id: int, name: str, command: EndCommand) -> int:
     """End what a transaction still holds of a subscription on one broker, even if its end has been
-    recorded there: for orphans, and for decisions that were missed. Answers how many messages."""
-    opened = _open(session, topic_id, name, [command.txn_id])
+    recorded there: for orphans, and for decisions that were missed. Answers how many messages.
+
+    A fence that says the opposite is put right: nothing carried that out, since something is held.
+    """
+    txn_id = command.txn_id
+    opened = _open(session, topic_id, name, [txn_id])
     if opened is None:
         return 0
+    if opened.states and _result(command, opened.before.get(txn_id), {}).error is not None:
+        key = {"subscription_id": opened.subscription_id, "sequence": txn_id.sequence}
+        session.run("forget_ack_end", tc_id=txn_id.tc_id, **key)
     messages = _apply(session, opened, [command])
     _conclude(session, opened.subscription_id, [command], messages, {})
     return sum(messages.values())

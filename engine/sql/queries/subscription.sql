@@ -79,6 +79,11 @@ UPDATE broker.subscription SET consumer = NULL, consumer_until = NULL
 WHERE subscription_id = %(subscription_id)s AND consumer = %(consumer)s
 RETURNING consumer_epoch + 1 AS next_epoch
 
+-- forget_ack_end --
+-- What the fence says of one transaction on a subscription.
+DELETE FROM broker.ended_ack_txn
+WHERE subscription_id = %(subscription_id)s AND tc_id = %(tc_id)s AND sequence = %(sequence)s
+
 -- ensure_cursors --
 -- Makes a cursor for each partition of the topic. A partition that was added after the subscription
 -- is read from its start. The log's end is looked up in the log, because the head may be gone.

@@ -28,6 +28,7 @@ from tests.engine.support import (
     commit,
     coordinator_sql,
     due_now,
+    end,
     fetched,
     finalize,
     forged,
@@ -229,6 +230,51 @@ def test_what_a_participant_has_fenced_and_holds_all_the_same_is_stale(
     assert kinds([only(engine)]) == [(HangingClass.STALE, RemedyAction.REPLAY)]
     engine.remedies.retry(txn)
     assert fetched(engine) == ["a", "b", "c"]
+
+
+def fenced(engine: Engine, txn_id: TxnID, action: TxnAction) -> None:
+    """Let the participants believe that they have carried an end out."""
+    recorded = (action is ABORT, txn_id.tc_id, txn_id.sequence)
+    broker_sql(
+        engine,
+        "INSERT INTO broker.ended_txn (partition_id, tc_id, sequence, aborted, messages)"
+        " SELECT coalesce(p.sidecar_of, p.partition_id), o.tc_id, o.sequence, %s, 0"
+        " FROM broker.ongoing_txn o JOIN broker.partition p USING (partition_id)"
+        " WHERE (o.tc_id, o.sequence) = (%s, %s)",
+        *recorded,
+    )
+    broker_sql(
+        engine,
+        "INSERT INTO broker.ended_ack_txn (subscription_id, tc_id, sequence, aborted, messages)"
+        " SELECT subscription_id, tc_id, sequence, %s, 0 FROM broker.pending_ack"
+        " WHERE (tc_id, sequence) = (%s, %s)",
+        *recorded,
+    )
+
+
+@pytest.mark.parametrize("plant", [with_span, with_sidecar_span, with_ack])
+@pytest.mark.parametrize("action", list(TxnAction))
+def test_a_replayed_decision_puts_a_fence_right_that_says_the_opposite(
+    engine: Engine, plant: Callable[[Engine], TxnID], action: TxnAction
+) -> None:
+    txn = plant(engine)
+    fenced(engine, txn, ABORT if action is COMMIT else COMMIT)
+    assert kinds([only(engine)]) == [(HangingClass.STALE, RemedyAction.ABORT)]
+    end(engine, txn, action)
+    assert engine.coordinator.get(txn).ended_at is None
+    assert kinds([only(engine)]) == [(HangingClass.STALE, RemedyAction.REPLAY)]
+    assert len(engine.remedies.retry(txn).replayed) == 1
+    finalize(engine)
+    assert engine.coordinator.get(txn).ended_at is not None
+    assert walked(engine, patience=NONE) == []
+    report = engine.inspect.invariants(P0)
+    assert [check for check in report.checks if check.counter_examples] == []
+    texts = fetched(engine)
+    if plant is with_ack:
+        backlog = engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog
+        assert backlog == (1 if action is COMMIT else 2)
+    else:
+        assert ("a" in texts) == (action is COMMIT)
 
 
 def test_an_end_that_waits_for_a_broker_is_stuck_and_says_for_whom(engine: Engine) -> None:

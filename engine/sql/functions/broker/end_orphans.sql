@@ -30,6 +30,10 @@ BEGIN
             ON o.tc_id = t.tc AND o.sequence = t.seq
         WHERE o.partition_id = coalesce(log_id, p_partition) ORDER BY o.first_offset
     LOOP
+        -- A fence that says the opposite of the decision: nothing carried that out, since it is open.
+        DELETE FROM broker.ended_txn e
+            WHERE e.partition_id = p_partition AND e.tc_id = orphan.tc_id
+            AND e.sequence = orphan.sequence AND e.aborted <> orphan.abort;
         IF log_id IS NULL THEN
             done := broker.end_txn(head, orphan.tc_id, orphan.sequence, orphan.abort, true);
             ended := done.ended;
