@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from txnconsole.pipeline.checkpoint import Planned
+from txnconsole.pipeline.checkpoint import CheckpointUnknown, Planned, require_planned
 
 
 @pytest.mark.parametrize("name", ["plain", "with space", "größe", "a:b", "100%25", "#1?"])
@@ -26,6 +26,19 @@ def test_a_relative_checkpoint_is_found(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "offsets" / "0").write_bytes(b"v1\n{}\n")
     monkeypatch.chdir(tmp_path.parent)
     assert Planned.read(tmp_path.name, "0").content == b"v1\n{}\n"
+
+
+def test_a_checkpoint_that_a_commit_could_not_read_is_told_before(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "7").write_bytes(b"v1\n{}\n")
+    for batch in ("7", None):
+        require_planned(str(tmp_path), batch)
+    with pytest.raises(CheckpointUnknown, match=r"no .*/offsets/8 in this one"):
+        require_planned(str(tmp_path), "8")
+    with pytest.raises(CheckpointUnknown, match="the query's own"):
+        require_planned(str(tmp_path / "elsewhere"), None)
+    with pytest.raises(CheckpointUnknown, match=r"cannot be read: .*s3a"):
+        require_planned("s3a://bucket/checkpoint", None)
 
 
 def test_a_batch_that_is_planned_anew_differs_though_it_reads_as_far() -> None:

@@ -150,6 +150,7 @@ def test_a_read_of_more_than_one_fetch_misses_nothing(
         ({"columns": "weight"}, "columns names unknown"),
         ({"columns": "offset,key,offset"}, "twice"),
         ({"startingOffsets": "soon"}, "startingOffsets is earliest"),
+        ({"endingOffset": "latest"}, "no option endingoffset; the nearest is endingOffsets"),
     ],
 )
 def test_a_wrong_option_is_told_before_anything_is_read(
@@ -239,6 +240,7 @@ def test_a_task_that_is_retried_after_writing_leaves_each_row_once(
     [
         ({"topic": "public/default/nowhere"}, "There is no topic"),
         ({"token": "txc_wrong"}, "NotAuthenticated"),
+        ({"sink": "s", "batch": "0", "checkpointLocation": "s3a://a/b"}, "cannot be read: .*s3a"),
     ],
 )
 def test_where_nothing_can_be_written_no_task_tries(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType
+
+from txnconsole.pipeline.checkpoint import CheckpointUnknown
+from txnconsole.pipeline.datasource import TopicDataSource
 from txnconsole.pipeline.writer import TopicWrite
 
 _OPTIONS = {"url": "http://127.0.0.1:9", "token": "t", "topic": "public/default/delays"}
@@ -33,3 +38,14 @@ def test_the_name_of_a_sink_may_be_a_path_and_a_stream_needs_one() -> None:
     assert (write.sink.name, write.batch and write.batch.number) == ("public/delays", "2013-01")
     with pytest.raises(ValueError, match="sink is a name"):
         TopicWrite.of_stream(_OPTIONS | {"sink": ""})
+
+
+def test_a_stream_whose_checkpoint_cannot_be_read_is_refused_before_it_writes(
+    tmp_path: Path,
+) -> None:
+    schema = StructType([StructField("payload", StringType())])
+    options = _OPTIONS | {"sink": "delays", "checkpointLocation": str(tmp_path / "gone")}
+    with pytest.raises(CheckpointUnknown, match="the query's own"):
+        TopicDataSource(options).streamWriter(schema, overwrite=False)
+    (tmp_path / "gone" / "offsets").mkdir(parents=True)
+    assert TopicDataSource(options).streamWriter(schema, overwrite=False)

@@ -18,7 +18,7 @@ _LOCAL = re.compile(r"file:(//)?(?=/[^/])")
 
 
 class CheckpointUnknown(Exception):
-    """A checkpoint's offsets have a form that is not known here."""
+    """A checkpoint cannot be read from here, or its offsets have a form that is not known."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,8 @@ class Planned:
             checkpoint: a query's checkpoint location: a path, or a URI of a file system that
                 PyArrow knows.
         """
-        checkpoint = _LOCAL.sub("", checkpoint)
-        location = checkpoint if ":" in checkpoint else str(Path(checkpoint).absolute())
-        system, root = fs.FileSystem.from_uri(location)
-        with system.open_input_stream(f"{root.rstrip('/')}/offsets/{batch}") as file:
+        system, offsets = _offsets_of(checkpoint)
+        with system.open_input_stream(f"{offsets}/{batch}") as file:
             return cls(file.read())
 
     @property
@@ -65,3 +63,33 @@ class Planned:
             )
         found = (json.loads(line) for line in lines[2:] if line.startswith("{"))
         return (offsets for offsets in found if isinstance(offsets, dict))
+
+
+def require_planned(checkpoint: str, batch: str | None) -> None:
+    """Refuse, before a batch is written, a checkpoint that its commit could not read.
+
+    Args:
+        checkpoint: as :meth:`Planned.read` has it.
+        batch: None where it is not known yet; some batch is planned by then.
+
+    Raises:
+        CheckpointUnknown: its file system is not known or cannot be reached, or nothing is there.
+    """
+    try:
+        system, offsets = _offsets_of(checkpoint)
+        place = offsets if batch is None else f"{offsets}/{batch}"
+        there = system.get_file_info(place).type is not fs.FileType.NotFound
+    except (OSError, ValueError) as error:
+        raise CheckpointUnknown(f"checkpointLocation cannot be read: {error}") from error
+    if not there:
+        raise CheckpointUnknown(
+            f"checkpointLocation is the query's own; there is no {place} in this one."
+        )
+
+
+def _offsets_of(checkpoint: str) -> tuple[fs.FileSystem, str]:
+    """The directory of a checkpoint's offsets, and the file system that has it."""
+    checkpoint = _LOCAL.sub("", checkpoint)
+    location = checkpoint if ":" in checkpoint else str(Path(checkpoint).absolute())
+    system, root = fs.FileSystem.from_uri(location)
+    return system, f"{root.rstrip('/')}/offsets"

@@ -53,11 +53,14 @@ class TopicDataSource(DataSource):
         _check_write(schema, overwrite)
         write = TopicWrite.of_batch(self.options)
         write.require_topic()
+        write.require_checkpoint()
         return BatchWriter(write)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         _check_write(schema, overwrite)
-        return StreamWriter(TopicWrite.of_stream(self.options))
+        write = TopicWrite.of_stream(self.options)
+        write.require_checkpoint()  # Spark asks once a batch is planned.
+        return StreamWriter(write)
 
 
 def _check_write(schema: StructType, overwrite: bool) -> None:

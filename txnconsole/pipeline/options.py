@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from txnconsole.client import Client
 
 _Word = TypeVar("_Word", bound=str)
+
+#: The options of reads and of writes; docs/pipeline.md has what they mean.
+NAMES = (
+    *("url", "token", "topic", "brokers", "coordinator", "offloadDirectory"),
+    *("isolation", "order", "startingOffsets", "endingOffsets", "snapshot", "subscription"),
+    *("maxMessagesPerTrigger", "failOnDataLoss", "bytesPerTask", "pushFilters", "columns"),
+    *("sink", "batch", "guard", "checkpointLocation", "transactionTimeoutMs"),
+)
+#: By their names in lower case, in which Spark hands them over.
+_NAMES = {name.lower(): name for name in NAMES}
+#: Names that are Spark's own, or that are as far from an option as these, are let through.
+_ALIKE = 0.8
+
+
+def require_spelt(given: Iterable[str]) -> None:
+    """Refuse what was meant to be an option and is none, but for a letter or two: it would be
+    ignored. Names that are like none are left alone, since Spark and its users pass others along.
+
+    Raises:
+        ValueError: a name is nearly that of an option; the error tells which.
+    """
+    for name in sorted(given):
+        if name.lower() in _NAMES:
+            continue
+        if near := difflib.get_close_matches(name.lower(), _NAMES, n=1, cutoff=_ALIKE):
+            raise ValueError(f"There is no option {name[:40]}; the nearest is {_NAMES[near[0]]}.")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ from txnconsole.pipeline.offsets import (
     require_ordered,
     to_json,
 )
-from txnconsole.pipeline.options import Connection, choice, flag, name, positive
+from txnconsole.pipeline.options import Connection, choice, flag, name, positive, require_spelt
 from txnconsole.pipeline.over_http import HttpAccess
 from txnconsole.pipeline.subscription import Subscription, SubscriptionUnfit
 
@@ -84,8 +84,9 @@ class TopicRead:
         """Read the options; ``fails`` is the default of failOnDataLoss.
 
         Raises:
-            ValueError: an option is missing or malformed.
+            ValueError: an option is missing, misspelt or malformed.
         """
+        require_spelt(options)
         if "topic" not in options:
             raise ValueError("Name what to read: option topic, such as public/default/flights.")
         limit = options.get("maxMessagesPerTrigger")

@@ -10,6 +10,7 @@ import contextlib
 import locale
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,17 @@ _UNCHECKED_ARROW = (
 )
 _SECONDS_TO_EXIT = 5
 _CLUSTER_CORES = "2"
+_HOSTS = r"[^\s/,]+:\d+"
+#: What Spark takes for a master (SparkContext.createTaskScheduler); it tells of another only when
+#: its JVM has started.
+_MASTER = re.compile(
+    r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]|yarn|k8s://\S+"
+    rf"|spark://{_HOSTS}(,{_HOSTS})*"
+)
+
+
+class UnknownMaster(ValueError):
+    """A master's address has a form that Spark does not know."""
 
 
 def build_session(
@@ -55,8 +67,14 @@ def build_session(
         config: further Spark settings, which win over those here.
 
     Raises:
+        UnknownMaster: the master is none.
         JavaNotFound: no Java that Spark runs on.
     """
+    if not _MASTER.fullmatch(master):
+        raise UnknownMaster(
+            f"A Spark master (TXNCONSOLE_SPARK_MASTER) is spark://host:7077, local[2] or another of"
+            f" Spark's, not {master[:80]!r}."
+        )
     logging.getLogger("py4j").setLevel(logging.WARNING)  # At INFO it logs every connection.
     _prepare_environment(master)
     builder = SparkSession.builder.appName(name).master(master)

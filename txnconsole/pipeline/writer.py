@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 
 from txnconsole.client import TxnConsoleError
 from txnconsole.pipeline import sink as exactly_once
-from txnconsole.pipeline.checkpoint import Planned
-from txnconsole.pipeline.options import Connection, name, positive
+from txnconsole.pipeline.checkpoint import Planned, require_planned
+from txnconsole.pipeline.options import Connection, name, positive, require_spelt
 from txnconsole.pipeline.sink import Attempt, Batch, Sink
 from txnconsole.pipeline.subscription import claims_of
 
@@ -72,8 +72,9 @@ class TopicWrite:
         """Read a streaming write's options.
 
         Raises:
-            ValueError: an option is missing or malformed.
+            ValueError: an option is missing, misspelt or malformed.
         """
+        require_spelt(options)
         if "sink" not in options:
             raise ValueError(
                 "A stream needs option sink: a name of its own for this output, which lives as "
@@ -88,8 +89,9 @@ class TopicWrite:
         nothing. Within ``foreachBatch``, ``checkpointLocation`` is to be the query's.
 
         Raises:
-            ValueError: an option is missing or malformed.
+            ValueError: an option is missing, misspelt or malformed.
         """
+        require_spelt(options)
         if ("sink" in options) != ("batch" in options):
             raise ValueError("Options sink and batch go together: they name a write for good.")
         sink = _sink(options, options.get("sink", f"write-{uuid.uuid4()}"))
@@ -105,6 +107,15 @@ class TopicWrite:
             TxnConsoleError: the topic is not there, or the token is not for it, or no server is.
         """
         self.connection.client().topic(self.sink.topic)
+
+    def require_checkpoint(self) -> None:
+        """Find a checkpoint that the commit could not read, before any row is sent.
+
+        Raises:
+            CheckpointUnknown: it cannot be read from here, or is not that of this batch.
+        """
+        if self.checkpoint is not None:
+            require_planned(self.checkpoint, self.batch and self.batch.number)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         """Run one task attempt."""

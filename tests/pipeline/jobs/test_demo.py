@@ -20,6 +20,7 @@ from tests.support.eventually import eventually
 from txnconsole.client import Client, TopicNotFound
 from txnconsole.pipeline.jobs import demo as demo_job
 from txnconsole.pipeline.jobs.demo import CARRIER_DELAYS, FLIGHTS, carrier_delays, main
+from txnconsole.pipeline.jobs.run import Run
 from txnconsole.runs.kinds import KINDS, kind_named
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
@@ -134,6 +135,17 @@ def test_missing_credentials_are_one_line_and_not_a_trace(
     assert capsys.readouterr().err == (
         "Give url and token, or set TXNCONSOLE_URL and TXNCONSOLE_TOKEN.\n"
     )
+
+
+def test_a_run_without_flights_says_so_before_spark_starts(
+    credentials: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demo_job, "FLIGHTS", "public/default/no-flights")
+    monkeypatch.setattr(demo_job, "spark_for", lambda _job: pytest.fail("Spark is to start"))
+    given = [f"--{name}={text}" for name, text in credentials.items()]
+    options = demo_job._parse([*given, "--checkpoint", str(tmp_path / "checkpoint")])
+    with pytest.raises(TopicNotFound, match="no-flights"):
+        demo_job._work(options, Run(demo_job.SINK, supervised=False))
 
 
 class Demo:

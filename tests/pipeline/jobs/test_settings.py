@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from txnconsole.pipeline import session
 from txnconsole.pipeline.broker.topics import PartitionNotReadable
 from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.jobs import audit, metrics, offload
-from txnconsole.pipeline.jobs.run import FAILED, WRONG_OPTIONS, Run, outcome
+from txnconsole.pipeline.jobs.run import FAILED, WRONG_OPTIONS, Run, outcome, spark_for
 from txnconsole.pipeline.offload.files import DamagedFile
 from txnconsole.pipeline.offload.store import Store
 
@@ -80,6 +81,41 @@ def test_a_place_for_files_that_names_no_store_is_a_wrong_option() -> None:
     status, error = _told(lambda _run: Store("foo://x").listed() and 0)
     assert status == WRONG_OPTIONS
     assert "begins with foo://" in error
+
+
+@pytest.mark.parametrize("master", ["cluster:7077", "spark://cluster", "local[two]", "http://a:1"])
+def test_what_is_no_master_of_sparks_is_told_before_a_jvm_starts(
+    monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    monkeypatch.setenv("TXNCONSOLE_SPARK_MASTER", master)
+    monkeypatch.setattr(session, "find_java", lambda: pytest.fail("a JVM is about to start"))
+
+    def work(_run: Run) -> int:
+        with spark_for("x"):
+            return 0
+
+    status, error = _told(work)
+    assert status == WRONG_OPTIONS
+    assert error.startswith("A Spark master (TXNCONSOLE_SPARK_MASTER) is spark://host:7077")
+    assert repr(master) in error
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[*]", "local[2, 4]", "local-cluster[2,1,1024]", "yarn"),
+        *("k8s://https://a:443", "spark://a:7077", "spark://a:7077,b:7077", "spark://[::1]:7077"),
+    ],
+)
+def test_every_master_that_spark_knows_is_taken(
+    monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    def missing() -> Path:
+        raise JavaNotFound("no Java")
+
+    monkeypatch.setattr(session, "find_java", missing)
+    with pytest.raises(JavaNotFound):
+        session.build_session("x", master=master)
 
 
 @pytest.mark.parametrize("failure", [JavaNotFound, PartitionNotReadable, DamagedFile])

@@ -130,8 +130,7 @@ class CarrierDelays:
     def start(self, spark: SparkSession) -> StreamingQuery:
         """Start the query. Both topics exist then, and no attempt of an earlier run of this sink is
         open."""
-        self._client.topic(FLIGHTS)
-        self._create_output()
+        self.require_topics()
         abort_leftovers(self._client, self._sink)
         flights = (
             spark.readStream.format("txnconsole")
@@ -148,7 +147,14 @@ class CarrierDelays:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._options.interval} seconds").start()
 
-    def _create_output(self) -> None:
+    def require_topics(self) -> None:
+        """See that the input is there, and that the output is.
+
+        Raises:
+            TopicNotFound: there are no flights.
+            PermissionDenied: there is no output, and the token makes none.
+        """
+        self._client.topic(FLIGHTS)
         try:
             self._client.topic(CARRIER_DELAYS)
         except TopicNotFound:
@@ -206,6 +212,7 @@ def _work(options: argparse.Namespace, run: Run) -> int:
     """Process what is there, as a pipeline run of the console."""
     try:
         delays = CarrierDelays(options)
+        delays.require_topics()  # Before Spark starts.
         with _held(options.checkpoint), spark_for(SINK) as spark:
             run.stage("count", 0, 1)
             try:

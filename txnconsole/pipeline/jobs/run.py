@@ -38,7 +38,13 @@ from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.offload.files import DamagedFile
 from txnconsole.pipeline.offload.store import UnknownStore
 from txnconsole.pipeline.options import positive
-from txnconsole.pipeline.session import LOCAL_MASTER, build_session, leave_call, stop_session
+from txnconsole.pipeline.session import (
+    LOCAL_MASTER,
+    UnknownMaster,
+    build_session,
+    leave_call,
+    stop_session,
+)
 
 DONE, FAILED, WRONG_OPTIONS, FOUND = 0, 1, 2, 3
 #: The exit status of a program that SIGTERM has ended, as shells have it.
@@ -124,7 +130,7 @@ def outcome(run: Run, work: Callable[[Run], int]) -> int:
     """Do a job's work, and turn what it raises into an exit status and one line of text."""
     try:
         return work(run)
-    except (WrongOptions, UnknownStore) as error:
+    except (WrongOptions, UnknownStore, UnknownMaster) as error:
         run.failed(str(error))
         return WRONG_OPTIONS
     except SparkFailed as error:
