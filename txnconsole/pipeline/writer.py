@@ -115,7 +115,8 @@ class TopicWrite:
             CheckpointUnknown: it cannot be read from here, or is not that of this batch.
         """
         if self.checkpoint is not None:
-            require_planned(self.checkpoint, self.batch and self.batch.number)
+            number = None if self.batch is None else self.batch.number
+            require_planned(self.checkpoint, number)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         """Run one task attempt."""
