@@ -45,6 +45,7 @@ DYING_PARTITIONS = 3
 DYING = TopicName("public", "default", "audited-dying")
 DEAD = TopicName("public", "default", "audited-dead")
 TIRED = SubscriptionName(DYING, "tired")
+CUT = TopicName("public", "default", "audited-cut")
 
 Row = dict[str, Any]
 
@@ -135,6 +136,19 @@ def let_die(engine: Engine) -> None:
         give_back({4})
 
 
+def cut(engine: Engine) -> None:
+    """An offline partition that has lost the end of its log: a transaction that has ended is open
+    in it again, until it is brought online."""
+    engine.topics.create(CUT, TopicSettings(partitions=1))
+    place = PartitionName(CUT, 0)
+    txn_id = engine.coordinator.open(owner="alice", timeout_ms=3_600_000).txn_id
+    _produce(engine, place, 0, txn_id, 2)
+    engine.coordinator.end(txn_id, TxnAction.COMMIT)
+    finalize(engine)
+    engine.partitions.take_offline(place, reason="a test")
+    assert engine.partitions.truncate(place, 2).reopened == (txn_id,)
+
+
 def _produce(
     engine: Engine, place: PartitionName, number: int, txn_id: TxnID | None, messages: int
 ) -> None:
@@ -144,7 +158,7 @@ def _produce(
 
 @pytest.fixture(scope="module")
 def sources(databases: Databases) -> Iterator[Sources]:
-    """Databases with what :func:`fill`, :func:`acknowledge` and :func:`let_die` make in them."""
+    """Databases with what :func:`fill`, :func:`acknowledge`, :func:`let_die` and :func:`cut` do."""
     from txnconsole.enginedb import wiring
 
     wiring.close()
@@ -152,6 +166,7 @@ def sources(databases: Databases) -> Iterator[Sources]:
     fill(wiring.engine())
     acknowledge(wiring.engine())
     let_die(wiring.engine())
+    cut(wiring.engine())
     environment = {
         "DATABASE_URL": databases.coordinator_url,
         "BROKER_DATABASE_URLS": ",".join(databases.broker_urls),

@@ -12,6 +12,7 @@ import txnconsole.pipeline
 from tests.pipeline.audit.conftest import (
     ACKED,
     ACKED_PARTITIONS,
+    CUT,
     DEAD,
     DYING,
     DYING_PARTITIONS,
@@ -37,7 +38,7 @@ def test_a_real_log_holds(spark: SparkSession, copied: Copied) -> None:
     report = _audit(spark, copied.read(spark))
     assert report.findings == []
     assert report.holds
-    assert report.partitions == PARTITIONS + 2 + ACKED_PARTITIONS + DYING_PARTITIONS + 1
+    assert report.partitions == PARTITIONS + 2 + ACKED_PARTITIONS + DYING_PARTITIONS + 1 + 1
     assert report.entries == len(copied.rows("entries"))
     layouts = {row["layout"] for row in copied.rows("logs")}
     assert layouts == {"marker", "home", "sidecar", "compacted"}
@@ -45,6 +46,8 @@ def test_a_real_log_holds(spark: SparkSession, copied: Copied) -> None:
     known = {_txn(row) for row in copied.rows("headers")}
     assert {_txn(row) for row in copied.rows("entries") if row["tc_id"] is not None} - known
     assert [table for table in TABLES if not copied.rows(table)] == []
+    [offline] = [row for row in copied.rows("logs") if not row["online"]]
+    assert offline["topic"] == str(CUT)
 
 
 def test_a_copy_that_was_broken_off_is_refused_although_each_table_is_there(

@@ -23,7 +23,8 @@ WHOLE = "whole"
 TABLES: Mapping[str, str] = {
     "logs": (
         "broker string, log_id string, topic string, number int, layout string, home_id string,"
-        " log_start bigint, next_offset bigint, first_ongoing_offset bigint, deduplication boolean"
+        " log_start bigint, next_offset bigint, first_ongoing_offset bigint, deduplication boolean,"
+        " online boolean"
     ),
     "entries": (
         "broker string, log_id string, first_offset bigint, last_offset bigint, kind string,"
