@@ -244,10 +244,13 @@ def test_claims_answers_and_sweeps_at_once_leave_the_sums_right(
     def call(number: int) -> None:
         try:
             for turn in range(30):
-                mine = claim(asked(f"{turn}-{number % 3}", f"p{turn % 2}"))
+                drop_expired(number)
+                try:
+                    mine = claim(asked(f"{turn}-{number % 3}", f"p{turn % 2}"))
+                except KeptAnswersFull:  # Others have taken the room that was made, or make it.
+                    continue
                 if isinstance(mine, Claim) and not keep(mine, answer(9_000 * (turn % 3))):
                     release(mine)
-                drop_expired(number)
         except BaseException as error:
             failures.append(error)
         finally:
