@@ -251,9 +251,9 @@ WHERE partition_id = %(partition_id)s AND at > statement_timestamp() - %(since)s
 ORDER BY at DESC LIMIT 5000
 
 -- sample_positions --
--- One sample of every partition that has moved, or in which something has ended, since its last
--- one. Heads that are locked are left
--- to the next time. So this waits for nobody, and its lock order does not matter.
+-- One sample of every partition that has moved, or in which something has ended, since its last one.
+-- Heads that are locked are left to the next time. So this waits for nobody, and its lock order does
+-- not matter.
 WITH moved AS MATERIALIZED (
     SELECT l.partition_id FROM broker.partition_live l JOIN broker.partition p USING (partition_id)
     WHERE (l.sampled_last, l.sampled_stable, l.sampled_ends) IS DISTINCT FROM

@@ -1,6 +1,6 @@
 -- How many bytes each principal's answers take. The sum is kept by whatever adds, changes or removes
--- rows, in the same SQL transaction, so it cannot differ from them. The number is ROW_BYTES
--- (answers.py), which counts for a row beside its answer.
+-- rows, in the same SQL transaction, so it cannot differ from them. A row counts 1024 bytes beside its
+-- answer; make_room.sql counts the same.
 
 CREATE FUNCTION idempotency_sum() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
