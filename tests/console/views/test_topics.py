@@ -33,15 +33,19 @@ def test_the_list_names_the_partition_that_hides_most(orders: Orders, viewer: Cl
     assert re.search(rf"{TOPIC} 2 marker 8 (not known yet|[\d.]+) 3 partition 0", text)
 
 
-def test_how_fast_a_new_topic_grows_is_not_known_before_it_was_sampled(
+def test_what_a_new_topic_gets_and_aborts_is_not_known_before_it_was_sampled(
     engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = TopicName("public", "default", "new")
     engine.topics.create(name, TopicSettings(partitions=1))
-    assert "Messages a second not known yet" in words(viewer, f"/topics/{name}")
-    assert "not known yet" in words(viewer, "/topics")
+    found = words(viewer, f"/topics/{name}")
+    assert "Aborted in the last hour not known yet" in found
+    assert "Messages a second not known yet" in found
+    assert words(viewer, "/topics").count("not known yet") == 2
     monkeypatch.setattr("txnconsole.console.views.topics._MEASURED", timedelta())
-    assert "Messages a second 0" in words(viewer, f"/topics/{name}")
+    found = words(viewer, f"/topics/{name}")
+    assert "Aborted in the last hour nothing ended" in found
+    assert "Messages a second 0" in found
     assert "quiet" in words(viewer, "/topics")
 
 
