@@ -14,6 +14,7 @@ from django.db import connections
 from engine import Engine
 from engine.model.errors import CoordinatorUnavailable
 from tests.api.conftest import Answer, Caller
+from tests.support.together import at_once
 from txnconsole.access.models import Token
 from txnconsole.api import idempotency_key
 from txnconsole.api.decoding import JSON, MSGPACK
@@ -360,19 +361,7 @@ def test_calls_at_the_same_time_under_one_key_open_one_transaction(
     engine: Engine, as_role: Callable[..., Caller]
 ) -> None:
     program = as_role("producer", user="program")
-    barrier = threading.Barrier(4)
-    answers: list[Answer] = []
-
-    def call() -> None:
-        barrier.wait()
-        answers.append(post(program, "/transactions", {}, "k"))
-        connections.close_all()
-
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    answers = at_once(4, lambda _: post(program, "/transactions", {}, "k"))
     assert [answer.status for answer in answers] == [201] * 4
     assert len({answer.content for answer in answers}) == 1
     assert opened(program) == 1

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from random import Random
 
 import pytest
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import DatabaseError, connection, transaction
 
 from engine.model.errors import InvalidRequest
+from tests.support.together import at_once
 from txnconsole.audit import chain
 from txnconsole.audit.chain import Actor, Change, head, record, recorded, verify
 from txnconsole.audit.models import AuditEntry
@@ -214,19 +214,12 @@ def test_an_entry_that_was_put_before_the_first_is_found() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_writers_at_the_same_time_leave_one_chain() -> None:
     start, _ = head()
-    barrier = threading.Barrier(4)
 
-    def write() -> None:
-        barrier.wait()
+    def write(_: int) -> None:
         for _ in range(10):
             record(Change(WHO, "x", "y"))
-        connections.close_all()
 
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(4, write)
     assert head()[0] == start + 40
     assert verify().fault is None
 
@@ -273,13 +266,8 @@ def test_entries_of_callers_who_come_at_once_are_all_there_and_chained() -> None
         for number in range(10):
             reason = "" if number % 2 else "why"
             record(Change(WHO, "transaction.commit", f"transaction:{caller}:{number}", reason))
-        connections.close_all()
 
-    threads = [threading.Thread(target=work, args=(caller,)) for caller in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(8, work)
     added = AuditEntry.objects.filter(sequence__gt=before, action="transaction.commit")
     assert len({entry.object for entry in added}) == len(added) == 80
     for caller in range(8):

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import os
-import threading
 
 import pytest
 
 from engine import Engine
 from tests.support.databases import Databases
+from tests.support.together import at_once
 from txnconsole.enginedb import wiring
 
 
 def test_every_caller_gets_the_same_engine(engine: Engine) -> None:
-    barrier = threading.Barrier(8)
-    seen: list[Engine] = []
-
-    def ask() -> None:
-        barrier.wait()
-        seen.append(wiring.engine())
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(found is engine for found in seen)
+    assert all(found is engine for found in at_once(8, lambda _: wiring.engine()))
 
 
 def test_it_reaches_every_database(engine: Engine) -> None:

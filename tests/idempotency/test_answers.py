@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 
 import pytest
-from django.db import connection, connections
+from django.db import connection
 from django.db.models.functions import Now
 
+from tests.support.together import at_once
 from txnconsole.idempotency.answers import (
     KEPT,
     LEASE,
@@ -128,20 +128,7 @@ def test_expired_rows_are_removed_some_at_a_time_and_no_others() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_calls_at_once_one_claims_the_key() -> None:
-    barrier = threading.Barrier(6)
-    found: list[object] = []
-
-    def ask() -> None:
-        barrier.wait()
-        found.append(claim(ASKED))
-        connections.close_all()
-
-    threads = [threading.Thread(target=ask) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 6
+    found = at_once(6, lambda _: claim(ASKED))
     assert len([each for each in found if isinstance(each, Claim)]) == 1
     assert found.count(None) == 5
 

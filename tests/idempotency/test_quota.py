@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, connections
+from django.db import connection
 from django.db.models import F, Sum
 from django.db.models.functions import Length, Now
 
 from tests.idempotency.test_answers import age
+from tests.support.together import at_once
 from txnconsole.idempotency import answers
 from txnconsole.idempotency.answers import (
     KEPT,
@@ -208,22 +208,9 @@ def test_what_a_call_looks_at_does_not_grow_with_what_is_kept() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_calls_at_once_pass_the_quota_by_no_answer() -> None:
-    """Eight claim while there is room, and each has an answer that takes a third of it."""
-    calls = 8
-    barrier = threading.Barrier(calls)
-    kept: list[bool] = []
-
-    def call(key: str) -> None:
-        mine = claimed(key)
-        barrier.wait()
-        kept.append(keep(mine, answer(QUOTA // 3)))
-        connections.close_all()
-
-    threads = [threading.Thread(target=call, args=(str(n),)) for n in range(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    """Eight have claimed while there was room, and each has an answer that takes a third of it."""
+    claims = [claimed(str(number)) for number in range(8)]
+    kept = at_once(8, lambda number: keep(claims[number], answer(QUOTA // 3)))
     assert sorted(kept) == [False] * 6 + [True] * 2
     assert sums() == counted()
     assert sums()["ann"] <= QUOTA
@@ -239,28 +226,17 @@ def test_claims_answers_and_sweeps_at_once_leave_the_sums_right(
         KeptAnswer(principal=f"p{n % 3}", operation="o", key=str(n), digest=b"", expires_at=Now())
         for n in range(120)
     )
-    failures: list[BaseException] = []
 
     def call(number: int) -> None:
-        try:
-            for turn in range(30):
-                drop_expired(number)
-                try:
-                    mine = claim(asked(f"{turn}-{number % 3}", f"p{turn % 2}"))
-                except KeptAnswersFull:  # Others have taken the room that was made, or make it.
-                    continue
-                if isinstance(mine, Claim) and not keep(mine, answer(9_000 * (turn % 3))):
-                    release(mine)
-        except BaseException as error:
-            failures.append(error)
-        finally:
-            connections.close_all()
+        for turn in range(30):
+            drop_expired(number)
+            try:
+                mine = claim(asked(f"{turn}-{number % 3}", f"p{turn % 2}"))
+            except KeptAnswersFull:  # Others have taken the room that was made, or make it.
+                continue
+            if isinstance(mine, Claim) and not keep(mine, answer(9_000 * (turn % 3))):
+                release(mine)
 
-    threads = [threading.Thread(target=call, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(6, call)
     assert {name: taken for name, taken in sums().items() if taken} == counted()
     assert max(sums().values()) <= QUOTA + 6 * (ROW + SMALL_BYTES)

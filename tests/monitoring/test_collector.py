@@ -32,6 +32,7 @@ from tests.engine.support import (
     unreachable,
 )
 from tests.support.eventually import eventually
+from tests.support.together import at_once
 from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.enginedb import wiring
 from txnconsole.monitoring import observation
@@ -209,11 +210,7 @@ def test_many_who_come_at_once_share_one_look(
         return looks[-1]
 
     monkeypatch.setattr(Inspector, "standing", counted)
-    threads = [threading.Thread(target=exposition) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(8, lambda _: exposition())
     assert len(looks) == 1
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from django.conf import settings
 
+from tests.support.together import at_once
 from txnconsole.queue import rates
 from txnconsole.queue.connection import connection
 from txnconsole.queue.rates import SharedRate
@@ -38,13 +37,7 @@ def test_all_processes_together_have_what_one_would_have() -> None:
 
 def test_threads_of_one_process_pass_as_often_as_they_may() -> None:
     rate = SharedRate(1000, 3600)
-    counts: list[int] = []
-    threads = [threading.Thread(target=lambda: counts.append(passed(rate, 300))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(counts) == 1000
+    assert sum(at_once(4, lambda _: passed(rate, 300))) == 1000
 
 
 def test_who_asks_while_another_takes_the_last_share_has_a_part_of_it(

@@ -1,15 +1,35 @@
-"""Two callers at once: one is stopped at a statement until the other is done or waits for it."""
+"""Callers at once: many of them; or two, of whom one is stopped at a statement until the other is
+done or waits for it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 from tests.support.eventually import eventually
+
+T = TypeVar("T")
+
+
+def at_once(callers: int, work: Callable[[int], T]) -> list[T]:
+    """Have so many callers begin their work at the same moment, each with its number, on a thread
+    and connections of its own. Answers what each answered; raises what one raised."""
+    barrier = threading.Barrier(callers, timeout=60)
+
+    def call(number: int) -> T:
+        barrier.wait()
+        try:
+            return work(number)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(callers) as pool:
+        return list(pool.map(call, range(callers)))
 
 
 def meet(

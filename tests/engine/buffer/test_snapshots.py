@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from tests.engine.support import (
     sql,
     unreachable,
 )
+from tests.support.together import at_once
 
 _HEADLESS = """
     SELECT partition_id FROM broker.partition p WHERE NOT EXISTS
@@ -69,17 +69,7 @@ def test_many_producers_at_once_take_one_first_snapshot(engine: Engine) -> None:
     txns = [open_txn(engine) for _ in range(8)]
     for txn in txns:
         engine.coordinator.add_partitions(txn, [P0])
-    barrier = threading.Barrier(len(txns))
-
-    def produce(txn: object) -> None:
-        barrier.wait()
-        engine.produce(P0, batch("x"), txn_id=txn)  # type: ignore[arg-type]
-
-    threads = [threading.Thread(target=produce, args=(txn,)) for txn in txns]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(8, lambda number: engine.produce(P0, batch("x"), txn_id=txns[number]))
     assert engine.log.status(P0).last_offset == 7
     assert len(positions(engine)) == 1
 
