@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.ports import free_port
 from txnconsole.local.address import HOST
 
 _START_SECONDS = 120
@@ -43,13 +43,13 @@ def running(*, command: str = "serve") -> Iterator[Product]:
             "TXNCONSOLE_HTTPS": "0",
             "TXNCONSOLE_REQUESTS_PER_SECOND": _UNLIMITED,
             "TXNCONSOLE_REQUESTS_BURST": _UNLIMITED,
-            "PORT": str(_free_port()),
+            "PORT": str(free_port()),
         }
         started = [sys.executable, "-m", "txnconsole.local", command]
         with _process(started, environment, Path(directory) / "serve.log"):
             _await_ready(int(environment["PORT"]))
             login = json.loads((data / "login.json").read_text())
-            port = _free_port()
+            port = free_port()
             web = [
                 *(sys.executable, "-m", "granian", "--interface", "asginl"),
                 *("txnconsole.asgi:application", "--host", HOST, "--port", str(port)),
@@ -81,12 +81,6 @@ def _process(command: list[str], environment: dict[str, str], log: Path) -> Iter
         finally:
             process.terminate()
             process.wait(60)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        return int(found.getsockname()[1])
 
 
 def _await_ready(port: int) -> None:

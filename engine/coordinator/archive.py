@@ -76,7 +76,7 @@ def not_found(session: Session, txn_id: TxnID) -> TransactionNotFound:
     alone. It is asked for only then."""
     row = session.one("count_coordinators")
     if row is not None and txn_id.tc_id >= row.count:
-        return CoordinatorNotFound(f"There is no coordinator {txn_id.tc_id}.")
+        return CoordinatorNotFound.of(txn_id.tc_id)
     return TransactionNotFound(f"There is no transaction {txn_id}.")
 
 

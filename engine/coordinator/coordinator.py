@@ -115,7 +115,7 @@ class Coordinator:
                 timeout_ms,
             )
         if not opened:
-            raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
+            raise CoordinatorNotFound.of(tc_id)
         return rows.transaction(WholeRow(*opened[0]))
 
     def get(self, txn_id: TxnID, *, owner: str | None = None) -> Transaction:
@@ -321,7 +321,7 @@ class Coordinator:
         for found in self.stats(after=min(tc_id, MAX_TC_ID) - 1, limit=1):
             if found.tc_id == tc_id:
                 return found
-        raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
+        raise CoordinatorNotFound.of(tc_id)
 
     def number(self) -> int:
         """How many coordinators there are, as of the last second; ids go from 0 up to one less."""

@@ -54,6 +54,11 @@ class Finalized:
     ended: int
     waiting: int
 
+    def leaves_more(self, limit: int) -> bool:
+        """Whether a further run may find what this one, of at most ``limit``, has not come to. What
+        has not been tried comes first, so when all of a run waits, nothing else is left."""
+        return self.ended > 0 and self.ended + self.waiting >= limit
+
 
 class _Together:
     """Records the answers of a run's brokers, several at a time. A broker's thread waits a moment

@@ -79,7 +79,7 @@ class CoordinatorRecovery:
         """
         with self._database.session() as session:
             if session.one("begin_recovery_of", tc_id=tc_id) is None:
-                raise CoordinatorNotFound(f"There is no coordinator {tc_id}.")
+                raise CoordinatorNotFound.of(tc_id)
         expired = ended = waiting = 0
         try:
             for _ in TimeBudget(seconds).steps():
@@ -90,7 +90,7 @@ class CoordinatorRecovery:
                 done = self._finalizer.finalize(tc_id, limit=_BATCH)
                 ended += done.ended
                 waiting = done.waiting
-                if len(found) < _BATCH and (not done.ended or done.ended + done.waiting < _BATCH):
+                if len(found) < _BATCH and not done.leaves_more(_BATCH):
                     break
         finally:
             with self._database.session() as session:

@@ -3,8 +3,10 @@ is wrong with a broker that does not answer is part of the answer."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from engine.inspect.reading import Reading
 from engine.log.rows import partition_status, txn_of
@@ -103,22 +105,9 @@ def summaries(reading: Reading, topics: Sequence[Topic]) -> tuple[TopicSummary, 
         seconds=PART_SECONDS,
         partitions=TRAFFIC_PARTITIONS,
     )
-    by_topic: dict[int, list[Row]] = {}
-    for rows in found.values():
-        for row in rows:
-            if row.partitions:
-                by_topic.setdefault(row.topic_id, []).append(row)
-    traffic: dict[int, list[Row]] = {}
-    for rows in counted.values():
-        for row in rows:
-            traffic.setdefault(row.topic_id, []).append(row)
+    states, traffic = _by_topic(found.values()), _by_topic(counted.values())
     return tuple(
-        _summary(
-            topic,
-            by_topic.get(topic.topic_id, []),
-            traffic.get(topic.topic_id, []),
-            unavailable,
-        )
+        _summary(topic, states[topic.topic_id], traffic[topic.topic_id], unavailable)
         for topic in topics
     )
 
@@ -169,6 +158,14 @@ def readers(reading: Reading, topic: Topic, numbers: Sequence[int]) -> dict[int,
             found |= dict.fromkeys(own, Readers(0, 0))
         found |= {row.number: Readers(row.subscriptions, row.caught_up) for row in rows}
     return found
+
+
+def _by_topic(answers: Iterable[Iterable[Row]]) -> defaultdict[int, list[Row]]:
+    """The rows of each topic among the answers of all brokers; none for one that has none."""
+    rows: defaultdict[int, list[Row]] = defaultdict(list)
+    for row in chain.from_iterable(answers):
+        rows[row.topic_id].append(row)
+    return rows
 
 
 def _summary(

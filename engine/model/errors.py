@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class EngineError(Exception):
@@ -91,6 +91,11 @@ class CoordinatorNotFound(TransactionNotFound):
     """No such coordinator, hence no transaction of it."""
 
     code = "CoordinatorNotFound"
+
+    @classmethod
+    def of(cls, tc_id: int) -> Self:
+        """The error that names it."""
+        return cls(f"There is no coordinator {tc_id}.")
 
 
 class CoordinatorUnavailable(EngineError):

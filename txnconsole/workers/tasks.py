@@ -92,14 +92,12 @@ def finalize() -> None:
 
 
 def _finalize(tc_ids: Collection[int]) -> None:
-    """Finalize some coordinators, in a further run while the last one was full and ended something.
-    (What has not been tried comes first, so when all of a run waits, nothing else is left.) When a
-    run fails, each coordinator gets runs of its own, so that one does not stop the others; the next
-    sweep tries it again."""
+    """Finalize some coordinators, in as many runs as it takes. When a run fails, each coordinator
+    gets runs of its own, so that one does not stop the others; the next sweep tries it again."""
     try:
         for _ in range(_ROUNDS):
             done = engine().finalizer.finalize(*tc_ids, limit=_BATCH, worker=_worker())
-            if not done.ended or done.ended + done.waiting < _BATCH:
+            if not done.leaves_more(_BATCH):
                 return
     except CoordinatorUnavailable:
         raise

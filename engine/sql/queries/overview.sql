@@ -6,7 +6,7 @@ SELECT t.topic_id, v.*, a.oldest_snapshot_ms, a.without_snapshot,
     (extract(epoch FROM w.now - w.first_append_at) * 1000)::bigint AS worst_age_ms
 FROM unnest(%(topic_ids)s::bigint[]) AS t (topic_id)
 CROSS JOIN LATERAL (
-    SELECT count(*) AS partitions, count(*) FILTER (WHERE NOT s.online) AS offline,
+    SELECT count(*) FILTER (WHERE NOT s.online) AS offline,
         count(*) FILTER (WHERE s.online AND s.next_offset IS NULL) AS recovering,
         coalesce(sum(s.next_offset - s.log_start_offset), 0)::bigint AS offsets,
         coalesce(sum(s.stable_position - s.log_start_offset + 1), 0)::bigint AS readable,

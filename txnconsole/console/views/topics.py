@@ -41,14 +41,20 @@ class TopicRow:
     now: datetime
 
     @property
-    def per_second(self) -> float | None:
-        """New messages per second, over the newest samples; None where they tell nothing, because
-        the topic is too new or a broker of it is away."""
-        messages = self.summary.messages
+    def unknown(self) -> str:
+        """Why the samples tell nothing of the topic, in words: a broker of it is away, or it is too
+        new. Empty where they do."""
+        if any(self.summary.messages):
+            return ""
+        if self.summary.unavailable:
+            return "not known"
         is_new = self.now - self.summary.topic.created_at < _MEASURED
-        if (is_new or self.summary.unavailable) and not any(messages):
-            return None
-        return messages[-1] / PART_SECONDS
+        return "not known yet" if is_new else ""
+
+    @property
+    def per_second(self) -> float:
+        """New messages per second, over the newest samples."""
+        return self.summary.messages[-1] / PART_SECONDS
 
     @property
     def abort_share(self) -> float | None:
