@@ -11,12 +11,10 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +23,9 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.support.chromium import CHROMIUM, FLAGS
+from tests.support.ports import free_port
 from txnconsole.environment import data_directory
+from txnconsole.local.address import loopback
 
 OUTPUT = Path(__file__).parent / "screenshots"
 #: Seconds that the demo runs before the first picture, and that a live page is watched for.
@@ -81,7 +81,7 @@ def _product() -> Iterator[tuple[str, Path]]:
     """A product and its demo that live as long as the block."""
     with tempfile.TemporaryDirectory(prefix="txnconsole-docs-") as directory:
         data = Path(directory)
-        port = str(_free_port())
+        port = str(free_port())
         url = f"http://127.0.0.1:{port}"
         environment = dict(os.environ) | {"TXNCONSOLE_DATA": directory, "PORT": port}
         serve = [sys.executable, "-m", "txnconsole.local", "serve"]
@@ -109,7 +109,7 @@ def _await_ready(url: str, product: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline and product.poll() is None:
         try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=5):  # noqa: S310  # Our own.
+            with loopback.open(f"{url}/readyz", timeout=5):
                 return
         except OSError:
             time.sleep(0.5)
@@ -178,13 +178,6 @@ def _held_back(page: Page) -> dict[str, str]:
     log = row.locator("th a").get_attribute("href") or ""
     holder = row.locator("td a.mono").first.text_content() or ""
     return {"log": log, "txn": holder.strip(), "tc": holder.strip().partition(":")[0]}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

@@ -7,12 +7,10 @@ the machine does: they are reported, and decide no test.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +24,8 @@ from benchmarks.report import Row, at_most
 from tests.console.browser.conftest import NO_WORKER
 from tests.console.browser.pages import PAGES, PageRow
 from tests.support.chromium import CHROMIUM, FLAGS
-from txnconsole.local.address import HOST
+from tests.support.ports import free_port
+from txnconsole.local.address import HOST, loopback
 
 _PAINT_MS, _LONG_TASK_MS, _SHIFT = 1_000, 100, 0.02
 #: A page is watched for so long after it has been drawn.
@@ -103,9 +102,7 @@ def _session() -> str:
 @contextmanager
 def _web() -> Iterator[str]:
     """A web server as the product runs it, on the databases of this process."""
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     url = f"http://{HOST}:{port}"
     command = [
         *(sys.executable, "-m", "granian", "--interface", "asginl", "txnconsole.asgi:application"),
@@ -127,7 +124,7 @@ def _await_ready(url: str, log: Path) -> None:
     give_up = time.monotonic() + _START_SECONDS
     while True:
         try:
-            urllib.request.urlopen(f"{url}/healthz", timeout=10).close()  # noqa: S310  # Our own.
+            loopback.open(f"{url}/healthz", timeout=10).close()
             return
         except (urllib.error.URLError, ConnectionError) as error:
             if time.monotonic() > give_up:

@@ -9,14 +9,13 @@ import sys
 import tempfile
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.ports import free_port
-from txnconsole.local.address import HOST
+from txnconsole.local.address import HOST, loopback
 
 _START_SECONDS = 120
 _UNLIMITED = "1000000"
@@ -87,7 +86,7 @@ def _await_ready(port: int) -> None:
     give_up = time.monotonic() + _START_SECONDS
     while True:
         try:
-            urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=10).close()
+            loopback.open(f"http://{HOST}:{port}/readyz", timeout=10).close()
             return
         except (urllib.error.URLError, ConnectionError):
             if time.monotonic() > give_up:

@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import httpx
 import redis
 
 from tests.checker.cluster import Cluster
+from tests.support.ports import free_port
 from txnconsole.local.address import HOST
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
@@ -31,9 +31,7 @@ class Product:
     """Its programs; start and kill them from the main thread only."""
 
     def __init__(self, cluster: Cluster, data: DataDirectory) -> None:
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.url = f"http://{HOST}:{port}"
         self._data = data
         self.valkey = EmbeddedValkey(data.path, sockets=data.sockets, log=data.log("valkey"))

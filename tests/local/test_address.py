@@ -6,15 +6,9 @@ import socket
 
 import pytest
 
+from tests.support.ports import free_port
 from txnconsole.local import address
 from txnconsole.local.errors import CannotStart
-
-
-def free_port() -> int:
-    with socket.socket() as holder:
-        holder.bind((address.HOST, 0))
-        port: int = holder.getsockname()[1]
-    return port
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "http", "\N{FULLWIDTH DIGIT EIGHT}", "80 00"])

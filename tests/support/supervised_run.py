@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.support.eventually import eventually
 from tests.support.ports import free_port
+from txnconsole.local.address import loopback
 from txnconsole.local.process import BASE_DIR
 
 OPEN_SECONDS = 240
@@ -100,7 +101,7 @@ class SupervisedRun:
     def call(self, method: str, path: str, body: bytes | None = None) -> int:
         """The status of a request with the printed token; 0 when nothing answers."""
         try:
-            with urllib.request.urlopen(self._request(method, path, body), timeout=60) as answer:
+            with loopback.open(self._request(method, path, body), timeout=60) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
@@ -109,7 +110,7 @@ class SupervisedRun:
 
     def read(self, path: str) -> Any:
         """What a GET with the printed token answers."""
-        with urllib.request.urlopen(self._request("GET", path), timeout=60) as answer:
+        with loopback.open(self._request("GET", path), timeout=60) as answer:
             return json.load(answer)
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> urllib.request.Request:

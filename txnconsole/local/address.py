@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import socket
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from txnconsole.local.errors import CannotStart
 
 HOST = "127.0.0.1"
+#: Opens addresses of this machine: a proxy that the environment names cannot reach its loopback.
+loopback = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _PATIENCE_SECONDS = 3
 
 

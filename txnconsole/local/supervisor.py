@@ -9,22 +9,19 @@ import signal
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 from txnconsole.environment import data_directory
 from txnconsole.local import process, programs
-from txnconsole.local.address import HOST, chosen_port, held
+from txnconsole.local.address import HOST, chosen_port, held, loopback
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.errors import CannotStart
 from txnconsole.local.servers import Servers
 
 _READY_SECONDS = 60
-#: A proxy that the environment names cannot reach this machine's loopback.
-_loopback = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 #: Set with the signal: Python drops what a handler raises while an object is being finalized, and
 #: would write it down.
@@ -158,7 +155,7 @@ def _await_ready(port: int, layers: list[list[Child]]) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
-            _loopback.open(f"http://{HOST}:{port}/healthz", timeout=2).close()
+            loopback.open(f"http://{HOST}:{port}/healthz", timeout=2).close()
             return
         _tend(layers, until=time.monotonic() + 0.1)
     raise CannotStart(f"The web server is not ready after {_READY_SECONDS} s: see its log.")
