@@ -13,7 +13,11 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
     """Four entries a turn: two of a transaction that stays open, one of another, its marker."""
     turn = spark.range(turns, numPartitions=2)
     empty = {name: spark.createDataFrame([], schema) for name, schema in TABLES.items()}
-    log = ("broker-1", "a/b/c:0", "a/b/c", 0, "marker", "a/b/c:0", 0, 4 * turns, 0, True)
+    log = f"""
+        'broker-1' broker, 'a/b/c:0' log_id, 'a/b/c' topic, 0 number, 'marker' layout,
+        'a/b/c:0' home_id, 0L log_start, {4 * turns}L next_offset, 0L first_ongoing_offset,
+        true deduplication, true online
+    """
     entries = """
         'broker-1' broker, 'a/b/c:0' log_id, o first_offset, o last_offset,
         CASE WHEN o % 4 = 3 THEN 'C' ELSE 'D' END kind, 0 tc_id,
@@ -31,7 +35,7 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
     return LogCopy(
         **empty
         | {
-            "logs": spark.createDataFrame([log], TABLES["logs"]),
+            "logs": spark.range(1).selectExpr(*_columns(log)),
             "entries": offsets.selectExpr(*_columns(entries)),
             "index": turn.selectExpr(*_columns(index)),
             "ongoing": spark.createDataFrame([stuck], TABLES["ongoing"]),

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import txnconsole.pipeline
+from benchmarks.stuck_log import with_a_stuck_transaction
 from tests.pipeline.audit.conftest import (
     ACKED,
     ACKED_PARTITIONS,
@@ -48,6 +49,13 @@ def test_a_real_log_holds(spark: SparkSession, copied: Copied) -> None:
     assert [table for table in TABLES if not copied.rows(table)] == []
     [offline] = [row for row in copied.rows("logs") if not row["online"]]
     assert offline["topic"] == str(CUT)
+
+
+def test_the_log_of_make_bench_pipeline_has_the_columns_of_a_copy(spark: SparkSession) -> None:
+    made = with_a_stuck_transaction(spark, 50).tables
+    wanted = {name: spark.createDataFrame([], ddl).dtypes for name, ddl in TABLES.items()}
+    assert {name: frame.dtypes for name, frame in made.items()} == wanted
+    assert made["entries"].count() == 200
 
 
 def test_a_copy_that_was_broken_off_is_refused_although_each_table_is_there(
