@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 
 from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
@@ -13,7 +14,6 @@ from engine.log.retry import retry_if_recreated
 from engine.log.topics import Topics
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import Fetched
-from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Database, Row
 from engine.postgres.watching import Watch
@@ -72,7 +72,7 @@ class Arrivals:
             TopicNotFound, SubscriptionNotFound: there is none.
         """
         topic = self._topics.get(name.topic)
-        wake, gone = threading.Event(), threading.Event()
+        wake, waiting = threading.Event(), _Waiting(consumer)
         longest = min(seconds, _LONGEST)
         with ExitStack() as watched:
             for database in self._brokers.of_topic(topic):
@@ -80,28 +80,45 @@ class Arrivals:
                     place = self._cursors.place(database, topic, name)
                     lease = place.record.consumer_lease_ms / 1000
                     longest = min(longest, lease / _CALLS_IN_LEASE)
-                    happened = _deliverable_to(consumer, SubscriptionType(place.record.type), gone)
+                    happened = waiting.judge(
+                        one_consumer=place.has_one_consumer,
+                        at_home=database.name == topic.brokers[0],
+                    )
                     watch = self._subscriptions[database.name]
                     watched.enter_context(watch.watching(place.subscription_id, happened, wake))
             wake.wait(longest)
-        if gone.is_set():  # Its topic may have been deleted, and made anew.
+        if waiting.gone:  # Its topic may have been deleted, and made anew.
             self._topics.get(name.topic, fresh=True)
 
 
-def _deliverable_to(
-    consumer: str, subscription_type: SubscriptionType, gone: threading.Event
-) -> Callable[[Row | None], bool]:
-    """Judges a row of ``awaited_subscriptions``; sets ``gone`` when the subscription has none."""
+@dataclass(slots=True)
+class _Waiting:
+    """A consumer that waits on all brokers of a subscription.
 
-    def happened(row: Row | None) -> bool:
-        if row is None:
-            gone.set()
-            return True
-        if not subscription_type.has_one_consumer:
-            return bool(row.due)
-        return bool(row.lapsed or (row.due and row.consumer in (None, consumer)))
+    Attributes:
+        gone: a broker does not have the subscription any more.
+        may_be_active: whether nobody else is the active consumer, on types that have one. The home
+            broker alone knows that; without it the others' messages wake nobody.
+    """
 
-    return happened
+    consumer: str
+    gone: bool = False
+    may_be_active: bool = False
+
+    def judge(self, *, one_consumer: bool, at_home: bool) -> Callable[[Row | None], bool]:
+        """Judges a broker's rows of ``awaited_subscriptions``."""
+
+        def happened(row: Row | None) -> bool:
+            if row is None:
+                self.gone = True
+                return True
+            if not one_consumer:
+                return bool(row.due)
+            if at_home:
+                self.may_be_active = row.lapsed or row.consumer in (None, self.consumer)
+            return self.may_be_active and bool(row.due or row.lapsed)
+
+        return happened
 
 
 def _watches(

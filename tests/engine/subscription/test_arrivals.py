@@ -12,7 +12,17 @@ from engine import Engine
 from engine.model.message import Isolation
 from engine.model.subscription import SubscriptionSettings, SubscriptionType
 from engine.subscription import arrivals
-from tests.engine.support import P0, SUBSCRIPTION, abort, batch, commit, make_topic, open_txn, sql
+from tests.engine.support import (
+    P0,
+    P1,
+    SUBSCRIPTION,
+    abort,
+    batch,
+    commit,
+    make_topic,
+    open_txn,
+    sql,
+)
 
 FOR_EVER = 60.0
 Waiting = Callable[[Callable[[], None]], "Future[None]"]
@@ -93,16 +103,21 @@ def test_a_consumer_is_woken_by_what_comes_and_by_what_is_given_back(
 def test_a_consumer_that_is_not_the_active_one_sleeps_until_that_one_leaves(
     engine: Engine, waiting: Waiting
 ) -> None:
-    make_topic(engine)
+    make_topic(engine, partitions=2)  # on both brokers, of which one knows who is active
     engine.subscriptions.create(
         SUBSCRIPTION,
         SubscriptionSettings(type=SubscriptionType.FAILOVER, consumer_lease_ms=600_000),
     )
     assert engine.receive(SUBSCRIPTION, "active") == ()
-    engine.produce(P0, batch("a"))
-    standby = waiting(
-        lambda: engine.arrivals.in_subscription(SUBSCRIPTION, "standby", seconds=FOR_EVER)
+    active, standby = (
+        waiting(
+            lambda who=who: engine.arrivals.in_subscription(SUBSCRIPTION, who, seconds=FOR_EVER)
+        )
+        for who in ("active", "standby")
     )
+    engine.produce(P1, batch("b"))
+    active.result(FOR_EVER)
+    engine.produce(P0, batch("a"))
     assert stays(standby)
     engine.leave(SUBSCRIPTION, "active")
     standby.result(FOR_EVER)
