@@ -272,7 +272,8 @@ class Topics:
             rows: list[Row] = []
             for part in ("abandon_partitions", "abandon_subscriptions") if force else ():
                 rows += session.all(part, topic_id=topic.topic_id, error=_ABANDONED)
-            session.run("delete_topic", topic_id=topic.topic_id)
+            if not session.run("delete_topic", topic_id=topic.topic_id):
+                raise _no_topic(name)  # another call has deleted it since this one has looked
             return rows
 
         # Ends lock the rows of participants in an order of their own: there may be a deadlock.

@@ -92,6 +92,24 @@ def test_a_deletion_waits_for_who_is_joining_and_is_refused(engine: Engine) -> N
     assert fetched(engine) == ["a"]
 
 
+def test_of_two_deletions_of_a_topic_at_once_one_finds_none(engine: Engine) -> None:
+    make_topic(engine)
+    topic = engine.topics.get(TOPIC)
+    hold = "SELECT FROM coordinator.topic WHERE topic_id = %s FOR UPDATE"
+    deletions: list[Background] = []
+    with while_open(engine._database, hold, topic.topic_id):
+        for calls in (1, 2):
+            deletions.append(Background(engine._database, lambda: engine.topics.delete(TOPIC)))
+            deletions[-1].waits(calls)
+    refused = []
+    for deletion in deletions:
+        try:
+            assert deletion.result() == ()
+        except TopicNotFound as error:
+            refused.append(error)
+    assert len(refused) == 1
+
+
 def _made_anew(session: Session, topic: Topic) -> Topic:
     settings = topic.settings
     row = session.one(
