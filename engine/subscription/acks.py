@@ -283,7 +283,7 @@ class Acknowledgements:
             try:
                 self._confirm(txn_id, call_id)
             except (InvalidTxnStatus, TransactionNotFound):
-                self._release_all([_Part(part.place, part.share) for part in parts], claim)
+                self._release_all(parts, claim)
                 raise
             self._remember(txn_id, call_id)
 

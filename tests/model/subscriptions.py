@@ -145,12 +145,6 @@ class Cursor:
             else:
                 self.again.add(offset)
 
-    def disown(self, offsets: Iterable[int]) -> None:
-        """Give back what was held by a call that the coordinator has refused."""
-        for offset in offsets:
-            del self.held[offset]
-        self.give_back(offsets)
-
     def release(self, txn_id: TxnID, action: TxnAction) -> int:
         """A commit makes exactly the transaction's acks final, an abort gives exactly those
         messages back; answers how many it held."""
@@ -328,8 +322,8 @@ class Subscription:
             try:
                 confirm()
             except (InvalidTxnStatus, TransactionNotFound):
-                for cursor, new, _, _ in claimed:
-                    cursor.disown(new)
+                for cursor, new, in_flight, late in claimed:
+                    cursor.let_go(new, in_flight, late)
                 raise
 
     def _reach(self, number: int, offsets: Sequence[int], cumulative: bool) -> list[int]:

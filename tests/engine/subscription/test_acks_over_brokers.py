@@ -210,7 +210,7 @@ def test_a_confirmation_whose_answer_is_lost_makes_the_whole_call_final(
 
 
 @pytest.mark.parametrize("action", list(TxnAction))
-def test_a_decision_before_the_confirmation_refuses_the_call_and_gives_it_back(
+def test_a_decision_before_the_confirmation_refuses_the_call_and_leaves_it_in_flight(
     engine: Engine, messages: Messages, monkeypatch: pytest.MonkeyPatch, action: TxnAction
 ) -> None:
     a0, _, a1, _ = messages
@@ -226,7 +226,11 @@ def test_a_decision_before_the_confirmation_refuses_the_call_and_gives_it_back(
     for tc_id in engine.finalizer.due():
         engine.finalizer.finalize(tc_id)
     assert acked(engine) == []
-    assert received(engine) == ["a0", "a1"]
+    assert received(engine) == []
+    engine.nack(SUBSCRIPTION, "c1", [a0.message_id, a1.message_id])
+    again = engine.receive(SUBSCRIPTION, "c1")
+    assert {message.message_id for message in again} == {a0.message_id, a1.message_id}
+    assert {message.redelivery_count for message in again} == {1}
 
 
 def test_a_refused_call_takes_nothing_from_one_of_the_same_transaction_that_it_overlaps(
