@@ -144,7 +144,10 @@ class Engine:
         )
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(
-            Seeking(self.topics, self._brokers, cursors), self.coordinator, self.remedies
+            self.topics,
+            Seeking(self.topics, self._brokers, cursors),
+            self.coordinator,
+            self.remedies,
         )
         self.inspect = Inspector(
             self._database,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine import Engine
+from engine.coordinator import subscriptions
 from engine.model.errors import (
     InvalidRequest,
     InvalidTxnStatus,
@@ -167,6 +168,16 @@ def test_by_force_the_transaction_ends_as_a_whole(engine: Engine, committing: bo
     assert status is (TxnStatus.COMMITTED if committing else TxnStatus.ABORTED)
     assert received(engine) == (["a", "b", "output"] if committing else ["a", "b"])
     assert [one for one in engine.inspect.invariants(P0).checks if not one.passed] == []
+
+
+def test_by_force_each_brokers_transactions_end(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "_ROUNDS", 1)  # as with three more brokers
+    messages = ready(engine, "a", partitions=2)
+    txns = [claim(engine, message) for message in messages]
+    assert sorted(seek(engine, EARLIEST, force=True)) == txns
+    assert received(engine) == ["a", "a"]
 
 
 def test_by_force_nothing_is_ended_for_an_offset_that_is_not_there(engine: Engine) -> None:
