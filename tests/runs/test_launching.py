@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from tests.runs.conftest import started
 from txnconsole.jobs.models import JobState
-from txnconsole.runs import launching, lifecycle
+from txnconsole.runs import launching, lifecycle, run_log
 from txnconsole.runs.models import PipelineRun
 
 pytestmark = pytest.mark.django_db
@@ -35,12 +35,16 @@ def test_a_run_whose_supervisor_is_silent_is_given_up() -> None:
             state=JobState.RUNNING, heartbeat_at=heartbeat, stage="reading", place="here:1"
         )
     lifecycle.cancel(runs[1].pk, "bob")
+    log = run_log.place(runs[0].pk)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("what it was at\n")
     assert launching.fail_lost() == 2
     states = [lifecycle.find(run.pk).state for run in runs]
     assert states == [JobState.FAILED, JobState.CANCELLED, JobState.RUNNING]
     lost = lifecycle.find(runs[0].pk)
     assert lost.stage == "reading"
     assert "Run it again" in lost.error
+    assert [lifecycle.find(run.pk).log_tail for run in runs] == ["what it was at\n", "", ""]
 
 
 def test_a_supervisor_that_takes_its_time_to_start_is_waited_for() -> None:

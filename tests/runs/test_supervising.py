@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.jobs.models import JobState
-from txnconsole.runs import launching, lifecycle, supervising
+from txnconsole.runs import launching, lifecycle, run_log, supervising
 from txnconsole.runs.models import PipelineRun
 from txnconsole.runs.supervising import Supervisor
 
@@ -262,13 +262,13 @@ def test_the_end_of_a_job_is_told_although_the_database_is_away_just_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervising, "_BEAT_SECONDS", 0.1)
-    tail = supervising._tail
+    tail = run_log.tail
 
-    def cut_off(log: Path) -> str:
+    def cut_off(run_id: int) -> str:
         _end_connection()
-        return tail(log)
+        return tail(run_id)
 
-    monkeypatch.setattr(supervising, "_tail", cut_off)
+    monkeypatch.setattr(run_log, "tail", cut_off)
     run = supervised("finish")
     assert (run.state, run.exit_code) == (JobState.DONE, 0)
 

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from txnconsole.audit.chain import Actor
 from txnconsole.enginedb.advisory_lock import advisory_lock
 from txnconsole.jobs.models import UNFINISHED, JobState
-from txnconsole.runs import lifecycle
+from txnconsole.runs import lifecycle, run_log
 from txnconsole.runs.kinds import schedule_faults
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
@@ -72,23 +72,27 @@ def claim() -> PipelineRun | None:
 
 
 def fail_lost() -> int:
-    """Declare runs failed whose supervisor has been silent; how many."""
+    """Declare runs failed whose supervisor has been silent; how many. What their jobs have written
+    is kept with them, where it is on this machine."""
     begun = Q(heartbeat_at__lt=Now() - SILENCE) & ~Q(place="")
     silent = PipelineRun.objects.filter(
         begun | Q(heartbeat_at__lt=Now() - STARTING), state=JobState.RUNNING
     )
-    cancelled = silent.filter(cancel_requested_at__isnull=False).update(
-        state=JobState.CANCELLED, ended_at=Now()
-    )
-    lost = silent.update(
-        state=JobState.FAILED,
-        ended_at=Now(),
-        error="Its process has ended without a word: the machine or its memory may have gone."
-        " Run it again.",
-    )
-    if lost or cancelled:
-        _log.warning("runs lost", failed=lost, cancelled=cancelled)
-    return lost + cancelled
+    lost = 0
+    for number in silent.values_list("pk", flat=True):
+        run = silent.filter(pk=number)
+        end = {"ended_at": Now(), "log_tail": run_log.tail(number)}
+        cancelled = run.filter(cancel_requested_at__isnull=False)
+        ended = cancelled.update(state=JobState.CANCELLED, **end) or run.update(
+            state=JobState.FAILED,
+            error="Its process has ended without a word: the machine or its memory may have gone."
+            " Run it again.",
+            **end,
+        )
+        if ended:
+            _log.warning("run lost", run=number)
+        lost += ended
+    return lost
 
 
 def schedule_due() -> int:

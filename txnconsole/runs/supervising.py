@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NoReturn
 
 import structlog
@@ -33,6 +32,7 @@ from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
 from txnconsole.environment import SERVER_ONLY, STORES_KEYS
 from txnconsole.jobs.models import JobState
+from txnconsole.runs import run_log
 from txnconsole.runs.kinds import kind_named
 from txnconsole.runs.launching import SILENCE
 from txnconsole.runs.models import PipelineRun
@@ -40,7 +40,6 @@ from txnconsole.runs.models import PipelineRun
 _BEAT_SECONDS = 1.0
 #: After SIGTERM; what still lives then is killed.
 _GRACE_SECONDS = 15.0
-_TAIL_BYTES = 8_000
 #: For how long a run's token is valid, and after how much of that the supervisor renews it.
 _TOKEN_LIFE, _TOKEN_RENEWAL = timedelta(minutes=5), timedelta(minutes=1)
 _MOST = 2**31 - 1
@@ -88,7 +87,7 @@ class Supervisor:
 
     def __init__(self, run_id: int, lease: int) -> None:
         self._row = PipelineRun.objects.filter(pk=run_id, lease=lease, state=JobState.RUNNING)
-        self._log = settings.DATA_DIR / "log" / "runs" / f"{run_id}.log"
+        self._run_id = run_id
         self._told = Told()
         self._cancelled = False
         self._stopped = False
@@ -108,10 +107,11 @@ class Supervisor:
         self._stopped = True
 
     def _follow(self, run: PipelineRun) -> None:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
+        log = run_log.place(run.pk)
+        log.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True) as scratch:
             environment = _environment(run, self._token.secret, scratch)
-            with self._log.open("wb") as output:
+            with log.open("wb") as output:
                 process = _start(run, environment, output.fileno())
             listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
             listener.start()
@@ -177,7 +177,7 @@ class Supervisor:
             error=error,
             result=self._told.result,
             found=exit_code == _FOUND,
-            log_tail=_tail(self._log),
+            log_tail=run_log.tail(self._run_id),
         )
         _log.info("run ended", state=str(state), exit_code=exit_code)
 
@@ -297,10 +297,3 @@ def _how(exit_code: int) -> str:
     if exit_code < 0:
         return f"The job was ended by {signal.Signals(-exit_code).name}."
     return f"The job ended with status {exit_code}; its log says why."
-
-
-def _tail(log: Path) -> str:
-    try:
-        return log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").replace("\0", "")
-    except OSError:
-        return ""
