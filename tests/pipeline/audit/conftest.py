@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -149,6 +150,17 @@ def cut(engine: Engine) -> None:
     assert engine.partitions.truncate(place, 2).reopened == (txn_id,)
 
 
+def compact_in_part(databases: Databases) -> None:
+    """In each sidecar log, of the transaction whose turn it is, only what one step of compaction
+    takes: it stands in two logs then, or has lost its beginning."""
+    for url in databases.broker_urls:
+        with psycopg.connect(url) as broker:
+            broker.execute(
+                "SELECT broker.compact_sidecar(partition_id, 1) FROM broker.partition"
+                " WHERE sidecar_of IS NOT NULL"
+            )
+
+
 def _produce(
     engine: Engine, place: PartitionName, number: int, txn_id: TxnID | None, messages: int
 ) -> None:
@@ -158,7 +170,8 @@ def _produce(
 
 @pytest.fixture(scope="module")
 def sources(databases: Databases) -> Iterator[Sources]:
-    """Databases with what :func:`fill`, :func:`acknowledge`, :func:`let_die` and :func:`cut` do."""
+    """Databases with what :func:`fill`, :func:`acknowledge`, :func:`let_die`, :func:`cut` and
+    :func:`compact_in_part` do."""
     from txnconsole.enginedb import wiring
 
     wiring.close()
@@ -167,6 +180,7 @@ def sources(databases: Databases) -> Iterator[Sources]:
     acknowledge(wiring.engine())
     let_die(wiring.engine())
     cut(wiring.engine())
+    compact_in_part(databases)
     environment = {
         "DATABASE_URL": databases.coordinator_url,
         "BROKER_DATABASE_URLS": ",".join(databases.broker_urls),

@@ -47,6 +47,11 @@ def test_a_real_log_holds(spark: SparkSession, copied: Copied) -> None:
     known = {_txn(row) for row in copied.rows("headers")}
     assert {_txn(row) for row in copied.rows("entries") if row["tc_id"] is not None} - known
     assert [table for table in TABLES if not copied.rows(table)] == []
+    moved, waiting = (
+        {_txn(row) for row in copied.rows("entries") if row["log_id"].endswith(f"/{part}")}
+        for part in ("compacted", "sidecar")
+    )
+    assert moved & waiting
     [offline] = [row for row in copied.rows("logs") if not row["online"]]
     assert offline["topic"] == str(CUT)
 
@@ -309,7 +314,10 @@ def test_what_no_reader_would_get_is_reported(spark: SparkSession, copied: Copie
     step = damage.acks("ack_steps", 5, 7)[0]
     damage.add("pending_acks", held, **never, lower=10, upper=11)
     damage.add("ack_steps", step, **never, lower=10, upper=11, step=10**9)
-    misplaced = _plant_in_a_sidecar(damage)
+    # Another has acknowledged one for good.
+    final = {"tc_id": 0, "sequence": 10**6 + 1}
+    damage.add("ack_steps", step, **final, lower=0, upper=1, step=10**9 + 1, op="COMMIT")
+    planted = _plant_in_a_sidecar(damage) | _plant_in_the_middle_of_a_sidecar(damage)
     damage.write()
 
     report = _audit(spark, copied.read(spark))
@@ -322,12 +330,15 @@ def test_what_no_reader_would_get_is_reported(spark: SparkSession, copied: Copie
     told = [(each.txn_id, each.evidence) for each in report.findings if each.txn_id == _txn(never)]
     unknown = {"first_message": 10, "last_message": 10, "messages": 1, "subscription": "readers"}
     assert (_txn(never), unknown) in told
+    assert [each.evidence for each in report.findings if each.txn_id == _txn(final)] == [
+        unknown | {"first_message": 0, "last_message": 0}
+    ]
     in_sidecar = {
         (finding.txn_id, finding.rule)
         for finding in report.findings
         if finding.topic == SIDECAR_NAME
     }
-    assert in_sidecar == {*misplaced, (None, "stable_position")}
+    assert in_sidecar == {*planted, (None, "stable_position")}
 
 
 def _plant_in_a_sidecar(damage: Damage) -> set[tuple[str, str]]:
@@ -370,8 +381,54 @@ def _plant_in_a_sidecar(damage: Damage) -> set[tuple[str, str]]:
     shifted["first_offset"] += 1
     shifted["last_offset"] += 1
     logs["home"]["first_ongoing_offset"] = 3
-    all_of_them = (*index[:6], shifted)
-    return {(_txn(row), "commit_misplaced") for row in all_of_them}
+    found = {(_txn(row), "commit_misplaced") for row in (*index[:6], shifted)}
+    found |= {(_txn(missing), "index_row_missing")}
+    found |= {(_txn(row), "index_row_wrong") for row in (aborted, short)}
+    for row, layout in ((counted, "sidecar"), (shifted, "compacted")):
+        same = [
+            each
+            for each in rows["entries", layout]
+            if each["kind"] == "D" and _txn(each) == _txn(row)
+        ]
+        found |= {(_txn(row), "gap")} if len(same) > 1 else set()
+    return found
+
+
+def _plant_in_the_middle_of_a_sidecar(damage: Damage) -> set[tuple[str, str]]:
+    """Damage that no total and no end of a transaction shows; answers what is to be found."""
+    logs = {
+        row["layout"]: row
+        for row in damage.tables["logs"]
+        if (row["topic"], row["number"]) == (SIDECAR_NAME, 0)
+    }
+
+    def middle(layout: str) -> Row:
+        """An entry that is neither the first nor the last of a committed transaction."""
+        own: dict[str, list[Row]] = defaultdict(list)
+        for row in damage.tables["entries"]:
+            if _in(row, logs[layout]) and row["kind"] == "D":
+                own[_txn(row)].append(row)
+        return next(
+            sorted(own[_txn(row)], key=lambda entry: entry["last_offset"])[1]
+            for row in damage.tables["entries"]
+            if _in(row, logs["home"]) and row["kind"] == "C" and len(own[_txn(row)]) > 2
+        )
+
+    counted, moved = middle("sidecar"), middle("compacted")
+    counted["txn_messages"] += 1
+    moved["first_offset"] += 1
+    moved["last_offset"] += 1
+    index = [row for row in damage.tables["index"] if _in(row, logs["sidecar"])]
+    forgotten = next(row for row in index if row["aborted"])
+    damage.tables["index"].remove(forgotten)
+    stable = index[-1]
+    stable["last_stable_offset"] += 1
+    return {
+        (_txn(counted), "gap"),
+        (_txn(moved), "gap"),
+        (_txn(forgotten), "index_row_missing"),
+        (_txn(stable), "index_row_wrong"),
+    }
 
 
 def _has_messages(damage: Damage, header: Row) -> bool:

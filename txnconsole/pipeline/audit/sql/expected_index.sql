@@ -1,12 +1,14 @@
--- What the index of a marker log must say, recomputed: a row for each transaction with data and a
--- marker, with the stable offset at that moment.
+-- What the index of a marker or sidecar log must say, recomputed: a row for each transaction with
+-- data and a marker, with the stable offset at that moment. Compaction takes transactions out of a
+-- sidecar log in the order of their markers: none that is gone was open at a marker that is left.
 --
 -- The oldest transaction that is open at a marker is one whose end lies further out than that of
 -- every transaction which began before it ("record"). So the answer at a marker is the record with
 -- the nearest end above it: one pass from the end of the log backwards, without any frame that looks
 -- ahead, which costs the square of what one open transaction covers.
 WITH span AS (
-    -- Of a transaction whose beginning retention has dropped, the index alone knows where it was.
+    -- Of a transaction whose beginning retention has dropped, or compaction has moved, the index alone
+    -- knows where it was.
     SELECT
         s.broker, s.log_id, s.tc_id, s.sequence, s.end_offset, s.outcome,
         coalesce(i.first_offset, s.first_offset) AS first_offset,
@@ -15,8 +17,8 @@ WITH span AS (
     JOIN {logs} l ON l.broker = s.broker AND l.log_id = s.log_id
     LEFT JOIN {index} i ON i.broker = s.broker AND i.log_id = s.log_id
         AND i.last_offset = s.end_offset AND i.tc_id = s.tc_id AND i.sequence = s.sequence
-        AND i.first_offset < l.log_start
-    WHERE l.layout = 'marker'
+        AND (i.first_offset < l.log_start OR s.first_message > 0)
+    WHERE l.layout IN ('marker', 'sidecar')
 ),
 seen AS (
     SELECT broker, log_id, first_offset, until, max(until) OVER (
