@@ -26,7 +26,6 @@ from txnconsole.wsgi_on_threads import Receive, Scope, Send, WsgiOnThreads  # no
 
 #: The one address that answers with a stream (txnconsole.console.live).
 _LIVE = "/live"
-_READING = frozenset({"GET", "HEAD"})
 _everything_else = WsgiOnThreads(
     get_wsgi_application(),
     threads=settings.WEB_THREADS,
@@ -45,7 +44,7 @@ gc.set_threshold(10_000, 20, 50)
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request."""
-    if scope["path"] == _LIVE and scope["method"] in _READING:
+    if scope["path"] == _LIVE:  # However its method is written: a thread would wait for the end.
         await _events(scope, _without_body(receive), send)
     else:
         await _everything_else(scope, receive, send)

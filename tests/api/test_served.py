@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from django.conf import settings
 
-from tests.server import Served
+from tests.server import Served, login_form
 from tests.support.eventually import eventually
 from txnconsole.api import limits
 
@@ -184,6 +184,30 @@ def test_the_live_channel_waits_for_no_body(server: Served) -> None:
         s.sendall(head.encode())
         answer = s.recv(65_536)
     assert b" 401 " in answer.split(b"\r\n", 1)[0]
+
+
+@pytest.mark.parametrize("method", ["GET", "get"])
+def test_the_live_channel_streams_however_its_method_is_written(
+    method: str, server: Served
+) -> None:
+    """On a thread it would be read to its end, which does not come: a few of them, from anybody
+    who may sign in, and the process would answer nobody any more."""
+    with httpx.Client(base_url=server.url, timeout=60) as browser:
+        form = login_form(browser.get("/login").text, server.user, server.password)
+        assert browser.post("/login", data=form).status_code == 302
+        cookie = f"sessionid={browser.cookies['sessionid']}"
+    address = urlsplit(server.url)
+    head = (
+        f"{method} /live?ch=overview HTTP/1.1\r\nHost: {address.netloc}\r\nCookie: {cookie}\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port)) as s:
+        s.settimeout(60)
+        s.sendall(head.encode())
+        answer = b""
+        while b"retry: 2000" not in answer:
+            part = s.recv(65_536)
+            assert part, answer
+            answer += part
 
 
 def test_the_live_channel_takes_nothing(server: Served) -> None:
