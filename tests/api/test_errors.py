@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from django.db import InterfaceError, OperationalError
+from django.urls import URLPattern
 
 from engine.model import errors as engine_errors
 from engine.model.errors import EngineError, NotFound
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole import urls
+from txnconsole.api.urls import urlpatterns as urls_of_programs
 from txnconsole.api.views import transactions
+from txnconsole.pulsar.urls import urlpatterns as urls_of_pulsar
 from txnconsole.statuses import STATUS_OF_CODE
 
 
@@ -55,6 +59,20 @@ def test_a_method_that_the_address_does_not_know_is_405_with_those_that_it_does(
     answer = program.send(method, "/transactions")
     assert answer.is_problem(405, "MethodNotAllowed")
     assert set(answer.headers["Allow"].split(", ")) == {"GET", "POST", "HEAD"}
+
+
+@pytest.mark.parametrize("urlpatterns", [urls_of_programs, urls_of_pulsar])
+def test_a_method_that_no_address_knows_is_405_everywhere_whoever_asks(
+    urlpatterns: Sequence[URLPattern], as_role: Callable[..., Caller]
+) -> None:
+    """Nobody is known behind a request that needs no permission, so nothing may ask who it is."""
+    addresses = [re.sub("<[^>]*>", "1", str(each.pattern)) for each in urlpatterns]
+    paths = [f"/{address}" for address in addresses if address]  # Without that of any other.
+    base = "/api/v1" if urlpatterns is urls_of_programs else "/admin/v3/transactions"
+    for caller in (Caller(), as_role("admin", topics="public/other/*")):
+        for path in paths:
+            answer = caller.send("BREW", path, base=base)
+            assert answer.is_problem(405, "MethodNotAllowed"), path
 
 
 def test_the_base_path_itself_is_one_too(db: None) -> None:

@@ -9,7 +9,12 @@ from typing import Any, NoReturn, TypeVar
 
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, PermissionDenied
+from rest_framework.exceptions import (
+    AuthenticationFailed,
+    MethodNotAllowed,
+    NotAuthenticated,
+    PermissionDenied,
+)
 from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
@@ -41,12 +46,19 @@ _headers_of: dict[type[APIView], dict[str, str]] = {}
 
 
 class HasPermission(BasePermission):
-    """Checks that the caller's roles grant the permission that the method's operation needs."""
+    """Checks that the caller's roles grant the permission that the method's operation needs.
+
+    Raises:
+        MethodNotAllowed: the address has no operation of that method, whoever asks; so nothing that
+            comes after this check has to do without a caller.
+    """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        needed = operation_of(view, django_request(request).method or "")
-        if needed is None:  # The method is not one of this address; 405 follows.
-            return True
+        method = django_request(request).method or ""
+        needed = operation_of(view, method)
+        if needed is None:
+            view.check_throttles(request)  # Refused requests count as well.
+            raise MethodNotAllowed(method)
         principal = principal_behind(request)
         if principal is not None and principal.may(needed.needs):
             return True
