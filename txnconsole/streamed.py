@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from django.db import connection
 from django.http import StreamingHttpResponse
+
+from txnconsole.enginedb.letting_go import let_go
 
 
 def streamed(parts: Iterable[bytes | str], content_type: str) -> StreamingHttpResponse:
@@ -19,6 +20,5 @@ def streamed(parts: Iterable[bytes | str], content_type: str) -> StreamingHttpRe
 
 def _apart(parts: Iterable[bytes | str]) -> Iterator[bytes | str]:
     for part in parts:
-        if not connection.in_atomic_block:
-            connection.close()
+        let_go()
         yield part

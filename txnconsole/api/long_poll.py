@@ -16,11 +16,11 @@ from time import monotonic, sleep
 from typing import TypeVar
 
 from django.conf import settings
-from django.db import connection
 from rest_framework.request import Request
 
 from engine.postgres import deadlines
 from txnconsole.access.authentication import TokenAuthentication
+from txnconsole.enginedb.letting_go import let_go
 from txnconsole.wsgi_on_threads import CALLER_IS_GONE, resting
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def place_to_wait(wait_ms: int) -> Generator[int]:
         yield 0
         return
     try:
-        _let_go()
+        let_go()  # It was taken to look up the caller's token, for example.
         with deadlines.later(wait_ms / 1000):
             yield wait_ms
     finally:
@@ -59,12 +59,6 @@ def still_wanted(request: Request) -> bool:
         return False
     TokenAuthentication().authenticate(request)  # A session's request has no token.
     return True
-
-
-def _let_go() -> None:
-    """Close Django's connection, which was opened to look up the caller's token, for example."""
-    if not connection.in_atomic_block:
-        connection.close()
 
 
 def wait_until(
@@ -90,7 +84,7 @@ def wait_until(
         deadline = monotonic() + granted_ms / 1000
         pause = _FIRST_PAUSE
         still_wanted()  # The first question; later ones come after each pause.
-        _let_go()
+        let_go()
         while not ready(answer) and (left := deadline - monotonic()) > 0:
             began = monotonic()
             with resting():
@@ -101,6 +95,6 @@ def wait_until(
             pause = min(pause * _GROWTH, _LONGEST_PAUSE) if woken_soon else _FIRST_PAUSE
             if not still_wanted():
                 break
-            _let_go()
+            let_go()
             answer = read()
     return answer

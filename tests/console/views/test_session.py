@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from threading import BoundedSemaphore
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models import F
 from django.http import HttpResponse
 from django.test import Client
 
 from txnconsole.access import sign_ins
 from txnconsole.access.models import SignInAttempts
+from txnconsole.console.views import session
 
 _PASSWORD = "correct horse staple"
 
@@ -85,6 +89,43 @@ def test_neither_names_nor_addresses_are_kept() -> None:
     kept = str(list(SignInAttempts.objects.values()))
     assert "hunter2" not in kept
     assert "127.0.0.1" not in kept
+
+
+def test_so_many_passwords_are_checked_at_a_time_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever comes of one, the next has its turn. Of one sender only so many wait for one."""
+    turns = BoundedSemaphore(1)
+    monkeypatch.setattr(session, "_turns", turns)
+    monkeypatch.setattr(session, "PATIENCE", timedelta())
+    for password in ("wrong", _PASSWORD, "wrong"):
+        assert sign_in(password=password).status_code in (200, 302)
+    with turns:
+        refused = [sign_in("bob") for _ in range(sign_ins.FOR_ONE_NAME + 1)]
+    assert {answer.status_code for answer in refused} == {429}
+    assert "Retry-After" in refused[0]
+    waited = [b"Many are signing in" in answer.content for answer in refused]
+    assert waited == [True] * sign_ins.FOR_ONE_NAME + [False]
+    assert sign_in().status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whoever_waits_to_have_a_password_checked_holds_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even if it took one, to see whether it is signed in already: programs need them."""
+    held = []
+
+    class Turns:
+        def acquire(self, timeout: float) -> bool:
+            held.append(connection.connection)
+            return False
+
+    monkeypatch.setattr(session, "_turns", Turns())
+    browser = Client()
+    browser.cookies["sessionid"] = "0123456789abcdef0123456789abcdef"
+    answer = browser.post("/login", {"username": "ann", "password": _PASSWORD})
+    assert (answer.status_code, held) == (429, [None])
 
 
 def test_what_is_over_is_forgotten() -> None:
