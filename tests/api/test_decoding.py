@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any, get_args, get_type_hints
 
@@ -170,8 +171,38 @@ def test_of_very_many_unknown_fields_no_more_are_looked_at_than_are_named() -> N
 
     given = Counted({f"f{number}": 1 for number in range(10_000)})
     refused = msgspec.ValidationError("Object contains unknown field `f0`")
-    assert len(field_errors.errors_of(refused, Produce, lambda: given, strict=True)) == 20
+    assert len(field_errors.errors_of(refused, Produce, lambda: given, msgspec.convert)) == 20
     assert given.looked_at <= 20
+
+
+def test_a_refused_body_is_not_made_into_millions_of_lists(as_role: Callable[..., Caller]) -> None:
+    """They would take half a minute, in which the process hardly answers anybody else."""
+    body = b'{"messages":[' + b",".join([b"[]"] * 200_000) + b'],"txn_id":1}'
+    producer = as_role("producer")
+    producer.send("POST", MESSAGES, b"[]")  # What only the first call makes is there by now.
+    tracemalloc.start()
+    try:
+        answer = producer.send("POST", MESSAGES, body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert _named(answer) == {"messages[0]", "txn_id"}
+    assert peak < 8 * len(body)
+
+
+def test_the_member_that_occurs_twice_is_found_in_one_look() -> None:
+    class Name(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+    names = [Name(f"f{number}") for number in range(1_000)]
+    with pytest.raises(ValueError, match="'f999' occurs twice"):
+        decoding._unique([(name, None) for name in [*names, Name("f999")]])
+    assert Name.compared < 10 * len(names)
 
 
 def test_no_name_of_a_field_makes_the_search_for_its_place_long(program: Caller) -> None:

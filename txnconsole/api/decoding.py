@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, get_origin
@@ -20,7 +21,7 @@ from django.http.request import RawPostDataException
 from rest_framework.exceptions import UnsupportedMediaType
 
 from engine.model.errors import InvalidRequest, PayloadTooLarge
-from txnconsole.api.field_errors import errors_of
+from txnconsole.api.field_errors import Members, Read, errors_of
 from txnconsole.api.structs.fields import NO_TIME
 
 JSON = "application/json"
@@ -31,6 +32,8 @@ R = TypeVar("R")
 S = TypeVar("S", bound=msgspec.Struct)
 
 _ANYTHING = msgspec.json.Decoder()
+#: A refused body's members as they stand in it. MessagePack's names may be of any type.
+_MEMBERS = dict[object, msgspec.Raw]
 _WRITTEN = msgspec.json.Encoder()
 #: How MessagePack's larger maps and arrays begin; a small map's first byte has its size.
 _MAP16, _MAP32, _ARRAY32 = 0xDE, 0xDF, b"\xdd"
@@ -74,13 +77,21 @@ class BodyDecoder(Generic[T]):
         if not body:
             body, media_type = b"{}", JSON
         if media_type == MSGPACK and self._msgpack is not None:
-            decode, plain = self._msgpack.decode, msgspec.msgpack.decode
-            packed: T = _checked(lambda: decode(body), self._msgpack.kind, lambda: plain(body))
+            decode, kind = self._msgpack.decode, self._msgpack.kind
+            packed: T = _checked(
+                lambda: decode(body),
+                kind,
+                members=lambda: msgspec.msgpack.decode(body, type=_MEMBERS),
+                read=lambda raw, type_: msgspec.msgpack.decode(raw, type=type_),
+            )
             return packed
         if media_type != JSON:
             raise self._other_form(media_type)
         decoded = _checked(
-            lambda: self._json.decode(body), self._kind, lambda: _ANYTHING.decode(body)
+            lambda: self._json.decode(body),
+            self._kind,
+            members=lambda: msgspec.json.decode(body, type=_MEMBERS),
+            read=lambda raw, type_: msgspec.json.decode(raw, type=type_),
         )
         _readable(lambda: _refuse_duplicates(body, decoded))
         return decoded
@@ -146,8 +157,8 @@ class QueryDecoder(Generic[S]):
         decoded = _checked(
             lambda: msgspec.convert(values, self._kind, strict=False),
             self._kind,
-            lambda: values,
-            strict=False,
+            members=lambda: values,
+            read=lambda text, type_: msgspec.convert(text, type_, strict=False),
         )
         for name, text in values.items():
             _refuse_other_spelling(name, text, getattr(decoded, self._names[name]))
@@ -210,14 +221,12 @@ def all_named(field: str, parse: Callable[[str], R], texts: Iterable[str]) -> li
     return [named(f"{field}[{index}]", parse, text) for index, text in enumerate(texts)]
 
 
-def _checked(
-    decode: Callable[[], R], kind: object, again: Callable[[], object], *, strict: bool = True
-) -> R:
+def _checked(decode: Callable[[], R], kind: object, *, members: Members, read: Read) -> R:
     """Run ``decode``; its error names every field that is wrong (txnconsole.api.field_errors)."""
     try:
         return _readable(decode)
     except msgspec.ValidationError as error:
-        wrong = errors_of(error, kind, again, strict=strict)
+        wrong = errors_of(error, kind, members, read)
         parts = (f"{field}: {problem}" if field else problem for field, problem in wrong.items())
         raise InvalidRequest(f"{'; '.join(parts)}.", field=wrong) from error
 
@@ -301,6 +310,6 @@ def _is_lean(decoded: object) -> bool:
 
 def _unique(pairs: Sequence[tuple[str, object]]) -> None:
     if len(pairs) > 1 and len(dict(pairs)) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, times in counts.items() if times > 1)
         raise ValueError(f"{twice[:60]!r} occurs twice in one object")
