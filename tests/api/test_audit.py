@@ -215,6 +215,18 @@ def test_a_log_that_was_cut_off_or_rewritten_is_found_by_what_was_noted(operator
     assert "missing" in cut["fault"]["problem"]
 
 
+def test_a_hash_without_its_number_is_refused_and_not_passed_over(operator: Caller) -> None:
+    """Whoever gives one wants to know whether the log still has that entry."""
+    write(3)
+    noted = head()[1]
+    for query in (f"hash={noted}", f"hash={noted}&after_sequence=0"):
+        answer = operator.get(f"/audit/verify?{query}")
+        assert answer.is_problem(400, "InvalidRequest")
+        assert [each["field"] for each in answer.json["errors"]] == ["hash"]
+    with pytest.raises(CommandError, match="number of the entry"):
+        call_command("verify_audit", "--hash", noted)
+
+
 def test_a_forged_entry_is_found_by_the_call_and_by_the_command(operator: Caller) -> None:
     numbers = write(4)
     with connection.cursor() as cursor:

@@ -183,7 +183,13 @@ def verify(*, after: int = 0, known_hash: str | None = None, limit: int | None =
 
     The computation repeats sql/audit_entry.sql in another language on purpose. It reads the log as
     a stream, so its memory does not grow with the log.
+
+    Raises:
+        InvalidRequest: there is a hash, but not the number of its entry; without that it would
+            prove nothing.
     """
+    if known_hash and not after:
+        raise InvalidRequest("Give the number of the entry that has the hash, too.", field="hash")
     sequence, previous = after, b""
     if after:
         start = AuditEntry.objects.filter(sequence=after).first()

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from engine.model.errors import InvalidRequest
 from txnconsole.audit.chain import verify
 
 
@@ -20,7 +21,10 @@ class Command(BaseCommand):
         parser.add_argument("--hash", help="what that entry's hash was when it was printed")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        verified = verify(after=max(0, options["after"]), known_hash=options["hash"])
+        try:
+            verified = verify(after=max(0, options["after"]), known_hash=options["hash"])
+        except InvalidRequest as error:
+            raise CommandError(error.message) from error
         if verified.fault is not None:
             raise CommandError(f"Entry {verified.fault.sequence} {verified.fault.problem}.")
         self.stdout.write(f"{verified.sequence} {verified.hash}")
