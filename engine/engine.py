@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
 import structlog
+from psycopg.errors import UndefinedTable
 
 from engine import tracing
 from engine.buffer.recovery import recover
@@ -28,6 +30,7 @@ from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
 from engine.log.partition_log import PartitionLogs
+from engine.log.placement import Placement, another_broker, known_placement
 from engine.log.retention import Retention
 from engine.log.retry import retry_if_recreated
 from engine.log.time_budget import TimeBudget
@@ -184,15 +187,23 @@ class Engine:
         return self._coordinators.scale(count)
 
     def ping(self) -> dict[str, str | None]:
-        """Ask every database whether it serves requests and cannot lose in a crash what it has
-        acknowledged.
+        """Ask every database whether it serves requests, cannot lose in a crash what it has
+        acknowledged, and holds no other broker's partitions.
 
         Returns:
             By database name, None when all is well, else what is wrong.
         """
         careful = not self.settings.unsafe_databases
-        databases = (self._database, *self._brokers)
-        return {database.name: _ask(database, careful=careful) for database in databases}
+        placement: Placement = {}
+        with suppress(EngineError, UndefinedTable), self._database.session() as session:
+            placement = known_placement(session)
+        return {
+            self._database.name: _ask(self._database, careful=careful, placement={}),
+            **{
+                broker.name: _ask(broker, careful=careful, placement=placement)
+                for broker in self._brokers
+            },
+        }
 
     @retry_if_recreated
     def produce(
@@ -348,12 +359,20 @@ class Engine:
             )
 
 
-def _ask(database: Database, *, careful: bool) -> str | None:
+def _ask(database: Database, *, careful: bool, placement: Placement) -> str | None:
     try:
         with database.session() as session:
             unsafe = [row.name for row in session.all("unsafe_settings")]
+            other = another_broker(session, database.name, placement) if placement else None
     except EngineError as error:
         return error.message
+    except UndefinedTable:
+        return f"{database.name} has not been migrated: run manage.py migrate_engine."
     if unsafe and careful:
         return f"{database.name} may lose what it has acknowledged: {', '.join(unsafe)} off"
+    if other is not None:
+        return (
+            f"{database.name} is not at this address: partitions are there that the catalog has on"
+            f" {other}. BROKER_DATABASE_URLS must stay in their order."
+        )
     return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine import Engine
+from engine import Engine, EngineSettings
 from engine.model.errors import InvalidRequest, InvalidTxnStatus
 from engine.model.message import Isolation, Visibility
 from engine.model.transaction import TransactionFilter
@@ -26,6 +26,7 @@ from tests.engine.support import (
     unreachable,
 )
 from tests.support.databases import Databases
+from txnconsole.local.postgres import EmbeddedPostgres
 
 
 def test_readers_see_a_transaction_whole_or_not_at_all(engine: Engine) -> None:
@@ -169,6 +170,43 @@ def test_a_database_that_may_lose_what_it_has_acknowledged_is_not_to_be_believed
             f"{name} may lose what it has acknowledged:"
             " fsync, full_page_writes, synchronous_commit off"
         )
+
+
+@pytest.mark.parametrize(
+    "order", [(1, 0), (1,), (0, 0)], ids=["swapped", "first-gone", "one-twice"]
+)
+def test_a_database_that_holds_another_brokers_partitions_is_not_to_be_believed(
+    engine: Engine, databases: Databases, order: tuple[int, ...]
+) -> None:
+    """Else the next creation of each topic would make it anew, empty, on the wrong broker."""
+    make_topic(engine, partitions=2)
+    urls = {f"broker-{n}": databases.broker_urls[at] for n, at in enumerate(order, 1)}
+    confused = Engine(databases.coordinator_url, urls, EngineSettings(unsafe_databases=True))
+    try:
+        answers = confused.ping()
+    finally:
+        confused.close()
+    wrong = [n for n, at in enumerate(order) if n != at]
+    for n in wrong:
+        assert answers.pop(f"broker-{n + 1}") == (
+            f"broker-{n + 1} is not at this address: partitions are there that the catalog has on"
+            f" broker-{order[n] + 1}. BROKER_DATABASE_URLS must stay in their order."
+        )
+    assert set(answers.values()) == {None}
+
+
+def test_a_database_without_tables_is_told_to_be_migrated(
+    engine: Engine, databases: Databases, postgres: EmbeddedPostgres
+) -> None:
+    make_topic(engine, partitions=2)
+    urls = {"broker-1": databases.broker_urls[0], "broker-2": postgres.url("postgres")}
+    early = Engine(databases.coordinator_url, urls, EngineSettings(unsafe_databases=True))
+    try:
+        answers = early.ping()
+    finally:
+        early.close()
+    assert answers["broker-1"] is None
+    assert answers["broker-2"] == "broker-2 has not been migrated: run manage.py migrate_engine."
 
 
 def test_coordinators_are_made_once_and_never_taken_away(engine: Engine) -> None:

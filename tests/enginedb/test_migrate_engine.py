@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from engine import Engine
+from tests.engine.support import make_topic
 from tests.support.databases import Databases
 from txnconsole.enginedb import wiring
 from txnconsole.local.postgres import WRITER, EmbeddedPostgres, Login
@@ -60,6 +61,18 @@ def test_a_database_that_may_lose_what_it_has_acknowledged_is_refused(
     monkeypatch.setattr(settings, "UNSAFE_DATABASES", False)
     wiring.close()
     with pytest.raises(CommandError, match=r"broker-1 may lose .* fsync, .* off"):
+        call_command("migrate_engine")
+    wiring.close()
+
+
+def test_brokers_in_another_order_than_before_are_refused(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    before = settings.BROKER_DATABASE_URLS
+    monkeypatch.setattr(settings, "BROKER_DATABASE_URLS", list(reversed(before)))
+    wiring.close()
+    with pytest.raises(CommandError, match=r"broker-1 is not .*; broker-2 is not at this address"):
         call_command("migrate_engine")
     wiring.close()
 
