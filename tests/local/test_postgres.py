@@ -80,6 +80,16 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "text", ["{secret} x", "postgresql:/{secret}@host/db", "host=a {secret}=b"]
+)
+def test_what_is_no_address_is_told_in_one_line_without_its_text(text: str) -> None:
+    secret = secrets.token_hex(8)
+    with pytest.raises(CannotStart) as raised:
+        assert_durable("DATABASE_URL", text.format(secret=secret))
+    assert str(raised.value) == "DATABASE_URL is no address of a PostgreSQL database."
+
+
 def test_a_wrong_password_is_refused(postgres: EmbeddedPostgres, server_directory: Path) -> None:
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(host=str(server_directory / "run"), user="postgres", password="guess")
@@ -125,6 +135,22 @@ def test_it_continues_after_being_killed(directory: Path) -> None:
     finally:
         second.stop()
         first.stop()
+
+
+@pytest.mark.parametrize("path", ["link", "files/../files"])
+def test_a_server_that_a_killed_run_left_is_stopped_however_its_path_is_written(
+    directory: Path, path: str
+) -> None:
+    (directory / "files" / "run").mkdir(parents=True)
+    (directory / "link").symlink_to("files")
+    left = server(directory / path, fsync="off")
+    left.start([])
+    again = server(directory / path, fsync="off")
+    try:
+        again.start([])
+    finally:
+        again.stop()
+        left.stop()
 
 
 def test_a_stale_pid_file_that_names_a_living_process_is_no_obstacle(directory: Path) -> None:

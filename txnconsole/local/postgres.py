@@ -229,9 +229,10 @@ class EmbeddedPostgres:
     def _processes(self) -> list[int]:
         """PostgreSQL's processes on these files: each works in the data directory."""
         found = []
+        place = self._data.resolve()  # As the kernel writes it.
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if (entry / "cwd").readlink() == self._data:
+                if (entry / "cwd").readlink() == place:
                     found.append(int(entry.name))
         return found
 
@@ -257,6 +258,8 @@ def assert_durable(name: str, url: str) -> None:
                 row = connection.execute("SELECT current_setting(%s)", [setting]).fetchone()
                 if row == ("off",):
                     raise CannotStart(f"{name}: its server runs with {setting} = off.")
+    except psycopg.ProgrammingError as error:  # Its text may quote a part of a password.
+        raise CannotStart(f"{name} is no address of a PostgreSQL database.") from error
     except psycopg.OperationalError as error:
         raise CannotStart(f"{name} cannot be reached: {_last_line(str(error))}") from error
 
