@@ -7,9 +7,13 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from math import inf, nan
+from signal import alarm
+from threading import Event
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -254,6 +258,39 @@ def test_a_client_of_before_a_fork_refuses_in_the_child_and_ends_nothing_there()
             assert answer.read() == "0"
     assert txn.info.status == "COMMITTED"
     assert [payload for _, _, payload in network.messages] == [b"x"]
+
+
+def test_a_producer_of_before_a_fork_takes_nothing_in_the_child_though_it_was_sending() -> None:
+    """What it took there would be lost: nobody is left who would send it once it has lingered."""
+    sending, goes_on = Event(), Event()
+
+    class Held(FaultyLog):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/messages"):
+                sending.set()
+                goes_on.wait()
+            return super().handle_request(request)
+
+    server, _ = client(Held())
+    producer, told = server.producer(TOPIC, limits=BatchLimits(linger=0.0)), os.pipe()
+    producer.send(b"x")
+    sending.wait()
+    child = os.fork()
+    if not child:
+        alarm(10)  # Who waits for a thread of the parent's waits for ever.
+        try:
+            for call in (partial(producer.send, b"y"), producer.flush, producer.close):
+                with pytest.raises(ClientClosed, match="another process"):
+                    call()
+            os.write(told[1], b"refused")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    goes_on.set()
+    producer.close()
+    os.close(told[1])
+    with os.fdopen(told[0]) as answer:
+        assert answer.read() == "refused"
 
 
 def test_what_is_sent_after_the_close_is_refused_and_not_lost() -> None:

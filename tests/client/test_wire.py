@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from txnconsole.client.errors import (
     TransactionConflict,
     TxnConsoleError,
     UnexpectedAnswer,
+    Unreachable,
 )
 from txnconsole.client.wire import Call
 
@@ -60,6 +62,14 @@ def test_a_code_of_a_later_server_is_kept() -> None:
     assert caught.value.code == "Teapot"
     assert TxnConsoleError.code == "TxnConsoleError"
     assert TransactionConflict.code == "TransactionConflict"
+
+
+def test_what_a_call_raises_can_be_sent_to_another_process() -> None:
+    """A pool of processes whose worker raises anything else breaks, or waits for ever."""
+    conflict = TransactionConflict("No.", status=409, retry_after=1.5, data={"txn_id": "3:42"})
+    for error in (conflict, Unreachable("No answer.", maybe_sent=False)):
+        sent = pickle.loads(pickle.dumps(error))  # noqa: S301
+        assert (type(sent), str(sent), vars(sent)) == (type(error), str(error), vars(error))
 
 
 @pytest.mark.parametrize(

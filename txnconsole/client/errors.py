@@ -60,7 +60,8 @@ class Unreachable(TxnConsoleError):
     ``maybe_sent`` tells whether the server may have carried out the request nevertheless.
     """
 
-    def __init__(self, message: str, *, maybe_sent: bool) -> None:
+    def __init__(self, message: str, *, maybe_sent: bool = True) -> None:
+        # The default is for unpickling, which gives the message first, then all the rest.
         super().__init__(message)
         self.maybe_sent = maybe_sent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
@@ -117,7 +117,7 @@ class AsyncProducer:
         )
         if partition is not None:
             arguments.whole("partition", partition, least=0)
-        async with self._turn:
+        async with self._own_turn():
             if self._closed:
                 raise ProducerClosed(f"The producer {self.name} of {self._topic} is closed.")
             self._raise_failure(lambda candidate: candidate in (None, txn_id))
@@ -145,7 +145,7 @@ class AsyncProducer:
     async def seal(self, txn: OpenTransaction | None = None) -> list[Batch]:
         """Take what is collected, as batches that the caller will send with ``deliver``."""
         wanted = _wanted(txn.txn_id if txn else None)
-        async with self._turn:
+        async with self._own_turn():
             self._sealed += self._batcher.seal(wanted)
             batches = [batch for batch in self._sealed if wanted(batch.txn_id)]
             self._forget(batches)
@@ -188,14 +188,14 @@ class AsyncProducer:
         self._transactions.pop(txn_id, None)
 
     async def discard_transaction(self, txn_id: str) -> None:
-        async with self._turn:
+        async with self._own_turn():
             self._transactions.pop(txn_id, None)
             self._failures.pop(txn_id, None)
             self._batcher.discard(txn_id)
             self._forget([batch for batch in self._sealed if batch.txn_id == txn_id])
 
     async def _flush(self, wanted: Callable[[str | None], bool]) -> list[Produced]:
-        async with self._turn:
+        async with self._own_turn():
             self._raise_failure(lambda candidate: candidate is None or wanted(candidate))
             self._sealed += self._batcher.seal(wanted)
             return await self._deliver_sealed(wanted)
@@ -231,6 +231,12 @@ class AsyncProducer:
         return isinstance(error, TxnConsoleError) and is_retryable(
             error, idempotent=self._deduplication
         )
+
+    def _own_turn(self) -> AbstractAsyncContextManager[object]:
+        """One caller's turn: not in a process that has been forked, where a thread that had the
+        turn goes on no more, and nobody sends what lingers."""
+        self.transport.require_own_process(f"the producer {self.name} takes and sends nothing here")
+        return self._turn
 
     def _forget(self, batches: list[Batch]) -> None:
         gone = {batch.sequence_id for batch in batches}

@@ -136,6 +136,23 @@ class Transport:
             if clock() - began < held / 2:
                 await self.runtime.sleep(min(left, _PAUSE))
 
+    def require_own_process(self, told: str) -> None:
+        """Check that this is the process that made the client.
+
+        Args:
+            told: what has not been done otherwise.
+
+        Raises:
+            ClientClosed: it is another one, which that process has forked.
+        """
+        if os.getpid() != self._process:
+            # Both processes would read answers from the same connections, and count the batches of
+            # a producer, so that the other's look like duplicates.
+            raise ClientClosed(
+                f"The client is another process's, which has forked; {told}. Make a client in each"
+                " process."
+            )
+
     async def attempt(self, call: Call[T]) -> T:
         """Make a call once.
 
@@ -144,13 +161,7 @@ class Transport:
         """
         if self._closed:
             raise ClientClosed(f"The client is closed; {call.method} {call.path} was not sent.")
-        if os.getpid() != self._process:
-            # Both processes would read answers from the same connections, and count the batches of
-            # a producer, so that the other's look like duplicates.
-            raise ClientClosed(
-                f"The client is another process's, which has forked; {call.method} {call.path} was"
-                " not sent. Make a client in each process."
-            )
+        self.require_own_process(f"{call.method} {call.path} was not sent")
         try:
             response = await self.runtime.exchange(call)
         except httpx.RequestError as error:  # Also where an answer cannot be unpacked.
