@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -108,6 +110,23 @@ def test_tail_follows_what_comes(txnctl: Txnctl, server: Served) -> None:
         txnctl("produce", name, "-m", f"in {partition}", "--partition", partition)
     out = txnctl("tail", name, "--from-start", "-n", "2").out
     assert {line.split("\t")[1] for line in out.splitlines()} == {"in 0", "in 1"}
+
+
+def test_tail_ends_when_its_reader_has_seen_enough_though_nothing_more_comes(
+    txnctl: Txnctl, server: Served
+) -> None:
+    name = server.topic()
+    txnctl("produce", name, "-m", "the only one")
+    command = [sys.executable, "-m", "txnconsole.client.txnctl", "tail", name, "--from-start"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tail:
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        assert tail.stdout.readline() == b"0@0\tthe only one\n"
+        tail.stdout.close()
+        try:
+            assert (tail.wait(timeout=30), tail.stderr.read()) == (1, b"")
+        finally:
+            tail.kill()
 
 
 def test_tail_goes_on_where_a_log_was_truncated_and_says_so(

@@ -7,9 +7,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import datetime
+from errno import EPIPE
 from io import TextIOWrapper
 from itertools import chain, islice
+from os import strerror
 from queue import Empty, Queue
+from select import POLLERR, poll
 from threading import Event, Thread
 from typing import Annotated
 
@@ -29,6 +32,7 @@ from txnconsole.quantities import counted
 _LONG_POLL = 5.0
 _BATCH = 500
 _LINGER = 0.1
+_STDOUT = 1
 #: How bytes that are no UTF-8 pass through a text.
 _AS_THEY_ARE = "surrogateescape"
 
@@ -185,12 +189,25 @@ def _following(session: Session, readers: list[Reader]) -> Iterator[Message]:
             try:
                 message = arrived.get(timeout=0.5)
             except Empty:
+                _require_reader()
                 continue
             if isinstance(message, Exception):
                 raise message
             yield message
     finally:
         stopped.set()
+
+
+def _require_reader() -> None:
+    """Check that standard output is no pipe whose reader has gone, without writing to it.
+
+    Raises:
+        BrokenPipeError: it is, as writing would find.
+    """
+    output = poll()
+    output.register(_STDOUT, 0)
+    if any(event & POLLERR for _, event in output.poll(0)):
+        raise BrokenPipeError(EPIPE, strerror(EPIPE))
 
 
 def _lines() -> Iterator[str]:
