@@ -78,6 +78,28 @@ def check_deploy(**environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize(
+    "command", [("verify_audit",), ("create_token", "--user=a", "--role=viewer")]
+)
+def test_a_command_whose_database_is_away_tells_where_it_looked_in_one_line(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "manage.py", *command],
+        cwd=BASE_DIR,
+        env=kept | {"TXNCONSOLE_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    [line] = done.stderr.splitlines()
+    assert line.startswith("The coordinators' database cannot be reached: ")
+    assert f"{tmp_path}/run/.s.PGSQL.5432" in line
+    assert "TXNCONSOLE_DATA" in line
+    assert (done.returncode, done.stdout) == (1, "")
+
+
 def test_production_settings_pass_djangos_deployment_check(tmp_path: Path) -> None:
     key = "a-long-enough-and-random-secret-key-0123456789-abcdefghij"
     address = "host=db dbname=tc"
