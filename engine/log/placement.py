@@ -13,21 +13,24 @@ from engine.postgres.database import Session
 
 #: The oldest topics. The first topic of a namespace makes one of the engine's own, which has a
 #: partition on each broker.
-_LOOKED_AT = 20
+_TOPICS = 20
+#: The first partitions of each, which go round the brokers.
+_PARTITIONS = 64
 
-#: The brokers of topics' partitions, by topic id.
+#: The brokers of topics' first partitions, by topic id.
 Placement = Mapping[int, Sequence[str]]
 
 
 def known_placement(catalog: Session) -> Placement:
-    """Where the catalog has the partitions of some topics."""
-    rows = catalog.all("oldest_topics", limit=_LOOKED_AT)
+    """Where the catalog has the first partitions of some topics."""
+    rows = catalog.all("oldest_topics", limit=_TOPICS, partitions=_PARTITIONS)
     return {row.topic_id: row.brokers for row in rows}
 
 
 def another_broker(session: Session, name: str, placement: Placement) -> str | None:
     """The broker whose partitions are in the database of the one of this name, if there are any."""
-    for row in session.all("partition_ids", topic_ids=list(placement)):
+    rows = session.all("first_partitions", topic_ids=list(placement), partitions=_PARTITIONS)
+    for row in rows:
         brokers = placement[row.topic_id]
         owner = brokers[row.number] if row.number < len(brokers) else name
         if owner != name:

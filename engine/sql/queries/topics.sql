@@ -14,7 +14,8 @@ SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
 
 -- oldest_topics --
-SELECT topic_id, brokers FROM coordinator.topic ORDER BY topic_id LIMIT %(limit)s
+SELECT topic_id, brokers[:%(partitions)s] AS brokers FROM coordinator.topic
+ORDER BY topic_id LIMIT %(limit)s
 
 -- topics_there --
 -- Which of some topics there are.
