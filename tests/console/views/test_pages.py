@@ -15,6 +15,7 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
 from tests.console.browser import pages as browser_pages
 from tests.console.conftest import SECRET, TOPIC, Orders, signed_in
+from txnconsole.audit.models import AuditEntry
 from txnconsole.console.csp import POLICY
 
 PAGES = [
@@ -60,6 +61,21 @@ def test_every_page_has_one_heading_that_tells_what_it_is(orders: Orders, db: No
         answer = admin.get(row.address.format(**names))
         found[row.name] = answer.content.decode().count("<h1")
     assert {name: count for name, count in found.items() if count != 1} == {}
+
+
+def test_asking_for_a_pages_head_answers_as_the_page_without_it_and_changes_nothing(
+    orders: Orders, db: None
+) -> None:
+    """Also where a form is sent to the same address: no token of a form comes with HEAD."""
+    names = {"topic": TOPIC, "txn": orders.open, "subscription": orders.subscription.name}
+    admin, before = signed_in("admin"), AuditEntry.objects.count()
+    for row in browser_pages.PAGES:
+        if row.name == "settings-user":
+            continue
+        address = row.address.format(**names)
+        head = admin.head(address)
+        assert (head.status_code, head.content) == (admin.get(address).status_code, b""), address
+    assert AuditEntry.objects.count() == before
 
 
 def test_a_page_that_asks_before_a_change_leads_back_to_what_it_is_about(

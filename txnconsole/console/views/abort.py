@@ -24,7 +24,7 @@ from txnconsole.request_log import about
 DETAILED, NAMED = 5, 5
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TRANSACTION_ABORT)
 def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Show what aborting would do; on POST, do it. Users may abort their own transactions,
@@ -36,7 +36,7 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     found = engine().coordinator.get(txn_id, owner=request.principal.owner_filter)
     if not request.principal.may_abort(found.owner):
         return forbidden(request, Permission.TRANSACTION_ABORT_ANY)
-    if request.method == "GET":
+    if request.method != "POST":
         return _dialog(request, found, ReasonForm())
     form = ReasonForm(request.POST)
     if not form.is_valid():

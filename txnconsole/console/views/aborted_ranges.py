@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.checks import Check
 from engine.model.message import MAX_OFFSET
@@ -61,7 +61,7 @@ class StripRange:
     width: float
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def aborted_ranges(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The index's rows of one segment or of all, on a strip and in a table; a simulated fetch; a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Count, Q
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import channels as stored_channels
@@ -20,7 +20,7 @@ from txnconsole.console.views.alerts import rights
 _MESSAGES = 20
 
 
-@require_GET
+@require_safe
 @page(Permission.ALERT_READ)
 def rules(request: ConsoleRequest) -> HttpResponse:
     """Every rule, with how many of its alerts fire."""
@@ -34,7 +34,7 @@ def rules(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/alerts/rules.html", context)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_MANAGE)
 def new_rule(request: ConsoleRequest) -> HttpResponse:
     """Choose what to measure, then the rule's settings."""
@@ -50,7 +50,7 @@ def new_rule(request: ConsoleRequest) -> HttpResponse:
     return _form(request, "console/alerts/rule.html", form)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_MANAGE)
 def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     """Change a rule."""
@@ -71,7 +71,7 @@ def delete_rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("console:alert-rules"))
 
 
-@require_GET
+@require_safe
 @page(Permission.ALERT_MANAGE)
 def channels(request: ConsoleRequest) -> HttpResponse:
     """The channels, and whether messages arrive there."""
@@ -85,7 +85,7 @@ def channels(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/alerts/channels.html", context)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_MANAGE)
 def new_channel(request: ConsoleRequest) -> HttpResponse:
     """Make a channel. A webhook's secret is shown in this answer only."""
@@ -102,7 +102,7 @@ def new_channel(request: ConsoleRequest) -> HttpResponse:
     return _form(request, "console/alerts/channel.html", form, kind=chosen)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_MANAGE)
 def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
     """Change a channel, and see what was sent to it."""

@@ -12,7 +12,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
@@ -36,7 +36,7 @@ _PENDING_ROWS = 10
 _WRITTEN_WITHIN = timedelta(minutes=1)
 
 
-@require_GET
+@require_safe
 @page(Permission.ALERT_READ)
 def alerts(request: ConsoleRequest) -> HttpResponse:
     """What fires, the worst first, and what is about to. While the page is open, its list keeps its
@@ -83,7 +83,7 @@ def _listed(request: ConsoleRequest) -> tuple[list[str], datetime | None]:
     return known, None if since is None or is_naive(since) else since
 
 
-@require_GET
+@require_safe
 @page(Permission.ALERT_READ)
 def history(request: ConsoleRequest) -> HttpResponse:
     """What has fired and is resolved, newest first."""
@@ -114,7 +114,7 @@ def history(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/alerts/history.html", context)
 
 
-@require_GET
+@require_safe
 @page(Permission.ALERT_READ)
 def resolved_since(request: ConsoleRequest) -> HttpResponse:
     """How many alerts of the filter were resolved after a moment, besides those that the page has
@@ -143,7 +143,7 @@ def _resolved(request: ConsoleRequest) -> tuple[QuerySet[Alert], str, str]:
     return resolved, about, rule
 
 
-@require_GET
+@require_safe
 @page(Permission.ALERT_READ)
 def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     """One alert: its values, who takes care of it, and who was told."""
@@ -161,7 +161,7 @@ def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     return show(request, "console/alerts/alert.html", context, region="console/alerts/_alert.html")
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_HANDLE)
 def acknowledge(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     """Say that somebody takes care of a firing alert."""
@@ -183,7 +183,7 @@ def acknowledge(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_HANDLE)
 def silence(request: ConsoleRequest) -> HttpResponse:
     """Tell nobody of some alerts for a while."""
@@ -218,7 +218,7 @@ def silence(request: ConsoleRequest) -> HttpResponse:
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.ALERT_READ)
 def silences(request: ConsoleRequest) -> HttpResponse:
     """Silences that hold, and those that are over."""

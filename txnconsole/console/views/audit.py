@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
@@ -19,7 +19,7 @@ from txnconsole.enginedb.clock import database_now
 PAGE_ROWS = 40
 
 
-@require_GET
+@require_safe
 @page(Permission.AUDIT_READ)
 def audit(request: ConsoleRequest) -> HttpResponse:
     """Who did what, to what, why, and with which result. A wrong filter is a 400."""
@@ -43,7 +43,7 @@ def audit(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/audit.html", context, status=200 if form.is_valid() else 400)
 
 
-@require_GET
+@require_safe
 @page(Permission.AUDIT_READ)
 def added(request: ConsoleRequest) -> HttpResponse:
     """How many entries of the filter were added above a number, for the page's script."""
@@ -60,7 +60,7 @@ def added(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/partials/newer.html", {"newer": Newer(count, address)})
 
 
-@require_GET
+@require_safe
 @page(Permission.AUDIT_READ)
 def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
     """All entries of the filter, oldest first, as a file."""

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.http import HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from engine.model.errors import EngineError
 from engine.model.txn_id import TxnID
@@ -72,12 +72,12 @@ class BulkAbortForm(ReasonForm):
         return {name: value for name, value in values.items() if value}
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TRANSACTION_ABORT_ANY)
 def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
     """Freeze what was chosen and show what aborting it would do; on POST, start the job."""
     most = most_at_once(request.principal)
-    if request.method == "GET":
+    if request.method != "POST":
         selection, reason = _selected(request, most)
         initial = {
             "ids": " ".join(map(str, selection.txn_ids)),
@@ -137,7 +137,7 @@ def _dialog(
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.JOB_READ)
 def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
     """The jobs, newest first."""
@@ -156,7 +156,7 @@ def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.JOB_READ)
 def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     """A job's progress and the result for each item."""
@@ -189,7 +189,7 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     return show(request, "console/bulk_job.html", context, region="console/partials/bulk_job.html")
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.JOB_CANCEL)
 def cancel_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
     """Ask for a reason, and have a job stop after its current step."""

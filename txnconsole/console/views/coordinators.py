@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.http import HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_id import MAX_TC_ID
@@ -42,7 +42,7 @@ class ScaleForm(ReasonForm):
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.COORDINATOR_READ)
 def coordinators(request: ConsoleRequest) -> HttpResponse:
     """Each coordinator's sequence, low water mark and load, a part of them at a time."""
@@ -60,7 +60,7 @@ def coordinators(request: ConsoleRequest) -> HttpResponse:
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.COORDINATOR_READ)
 def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
     """One coordinator: its marks, when its open transactions expire, and the oldest of them."""
@@ -96,7 +96,7 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.COORDINATOR_SCALE)
 def scale(request: ConsoleRequest) -> HttpResponse:
     """Add coordinators while everything runs."""
@@ -123,7 +123,7 @@ def scale(request: ConsoleRequest) -> HttpResponse:
     return ask(request, confirmation, ScaleForm, change, initial={"count": now + 1})
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.COORDINATOR_RECOVER)
 def recover(request: ConsoleRequest, tc_id: int) -> HttpResponse:
     """Ask, and then have a coordinator do now what it does when a worker starts."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.delivery_models import HistoryEntry, Run, compare, history_of
 from engine.model.message import EntryKind
@@ -59,7 +59,7 @@ class ComparedRow:
     gets: list[list[Chip]]
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def delivery_models(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """Three columns of what a reader would get after each entry, and what that costs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.visibility import Explanation
 from engine.model.message import Isolation
@@ -18,7 +18,7 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.statuses import status_of_code
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def explain(request: ConsoleRequest) -> HttpResponse:
     """The form, and below it the answer. The address holds the whole question."""

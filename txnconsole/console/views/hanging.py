@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from engine.inspect.hanging import Hanging
 from engine.model.hanging import HangingClass, Patience, RemedyAction
@@ -39,7 +39,7 @@ class Finding:
     is_harm: bool
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ_ANY)
 def hanging(request: ConsoleRequest) -> HttpResponse:
     """A cross-check of coordinators, buffers and pending acknowledgements, made now."""
@@ -98,7 +98,7 @@ _RETRIES = {
 }
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TRANSACTION_RETRY)
 def retry(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Ask, and then carry out a transaction's decision again; the decision itself never changes."""
@@ -140,7 +140,7 @@ def _effects_of_retry(txn: Transaction) -> list[str]:
     ]
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.PARTITION_OPERATE)
 def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Ask, and then abort an orphan, which no coordinator knows, in the partition where it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.errors import InvalidRequest
 from engine.model.partition import PartitionStatus
@@ -28,7 +28,7 @@ ORDERS = {"most": "Most offsets", "longest": "Longest"}
 Held = tuple[PartitionStatus, Transaction | None]
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def held_back(request: ConsoleRequest) -> HttpResponse:
     """Partitions that are held back, ordered by how much or for how long (``sort``), from an index

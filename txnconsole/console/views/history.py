@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.http import HttpResponse, JsonResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.history import Position
 from engine.model.errors import InvalidRequest
@@ -34,7 +34,7 @@ _POINTS = 400
 _MAX_MS = 253_402_300_799_000
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def history(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The page, with the partition as it was at ``at`` (milliseconds since 1970; by default
@@ -52,7 +52,7 @@ def history(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
     return show(request, "console/history.html", context)
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def points(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The positions over the chosen range: exact where transactions ended, sampled in between.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName
@@ -39,7 +39,7 @@ PROMISES: Mapping[str, str] = {
 }
 
 
-@require_GET
+@require_safe
 @page(Permission.OPERATION_READ)
 def invariants(request: ConsoleRequest) -> HttpResponse:
     """Every check with its result, its time, and its counter-examples."""

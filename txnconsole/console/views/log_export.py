@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 from django.http import StreamingHttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.errors import InvalidRequest
 from engine.model.message import StoredMessage
@@ -29,7 +29,7 @@ _COLUMNS = (
 )
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def export(
     request: ConsoleRequest, topic: TopicName, number: int, form: str

@@ -18,7 +18,7 @@ from txnconsole.console.settings_forms import MaskingForm
 from txnconsole.console.views.settings import settings_page
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.OPERATION_READ)
 def masking(request: ConsoleRequest) -> HttpResponse:
     """The rules; on POST, add one."""
@@ -60,7 +60,7 @@ def _added(request: ConsoleRequest, form: MaskingForm) -> bool:
     return True
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def delete(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     """Delete a rule."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import cache_control
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 
-@require_GET
+@require_safe
 @cache_control(no_cache=True)
 def card(request: HttpRequest) -> HttpResponse:
     """The stored page itself. It shows nothing about anybody, so it needs no login."""
     return render(request, "offline.html")
 
 
-@require_GET
+@require_safe
 @cache_control(no_cache=True)
 def worker(request: HttpRequest) -> HttpResponse:
     """The service worker. It is at the root because it works for the paths below its own. It names

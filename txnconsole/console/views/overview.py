@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.http import HttpResponse, JsonResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
@@ -30,7 +30,7 @@ _PARTS = {
 }
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def overview(request: ConsoleRequest) -> HttpResponse:
     """What holds readers back, rates and charts, alerts, costs, workers, and the last changes.
@@ -50,7 +50,7 @@ def overview(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/overview.html", context, region=_PARTS.get(part))
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def trends(request: ConsoleRequest) -> HttpResponse:
     """The points of the charts as columns, as JSON."""
@@ -59,7 +59,7 @@ def trends(request: ConsoleRequest) -> HttpResponse:
     return JsonResponse(columns(name, found), headers={"Cache-Control": "no-store"})
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def figures(request: ConsoleRequest) -> HttpResponse:
     """The charts without data: traces and axes, which the page fills."""

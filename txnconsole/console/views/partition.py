@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.blockers import Blocker
 from engine.inspect.topics import Readers
@@ -35,7 +35,7 @@ MANY, _RUNS = 500, 5
 Queued = tuple[OngoingTxn, Transaction | None]
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def summary(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """Positions, the stack of blockers or the queue of the commit order, and the operations."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.blockers import Blocker
 from engine.log import questions
@@ -35,7 +35,7 @@ _ISOLATION = {"rc": "READ_COMMITTED", "ru": "READ_UNCOMMITTED"}
 _PLACES = 250
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The strip, the inspector, the charts and the entries around the stable position.
@@ -77,7 +77,7 @@ def log(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     return show(request, "console/log.html", context, status=400 if error else 200)
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def window(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The rows that the page draws, as JSON; asked for when the reader goes elsewhere, or the page
@@ -89,7 +89,7 @@ def window(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespon
     return JsonResponse(read_window(engine(), partition, at=at, sight=sight))
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def blocker(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """What holds the stable position back."""
@@ -98,7 +98,7 @@ def blocker(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespo
     return show(request, "console/partials/blocker.html", _blocker(request, status, stack))
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -> HttpResponse:
     """Everything about one entry that the user may see."""
@@ -116,7 +116,7 @@ def entry(request: ConsoleRequest, topic: TopicName, number: int, offset: int) -
     return show(request, "console/entry.html", context, region="console/partials/entry.html")
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def figures(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The two charts without data: traces and axes, which the page fills."""

@@ -49,7 +49,7 @@ class Operation:
     harm: bool = False
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.PARTITION_OPERATE)
 def operate(request: ConsoleRequest, topic: TopicName, number: int, name: str) -> HttpResponse:
     """Ask about an operation; on POST, do it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
@@ -16,7 +16,7 @@ from txnconsole.enginedb.wiring import engine
 PAGE_ROWS = 40
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """The subscriptions by name, a page at a time."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django import forms
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.roles import Permission
@@ -44,7 +44,7 @@ class RunForm(forms.Form):
         self.fields["reason"] = forms.CharField(label="Reason", required=False, max_length=500)
 
 
-@require_GET
+@require_safe
 @page(Permission.JOB_READ)
 def pipeline(request: ConsoleRequest) -> HttpResponse:
     """The jobs, the newest audit, the queue, and all runs."""
@@ -83,7 +83,7 @@ def _region(below: int | None, known: int, query: str) -> str:
     return f"{reverse('console:pipeline')}?{query + '&' if query else ''}{place}"
 
 
-@require_GET
+@require_safe
 @page(Permission.JOB_READ)
 def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
     """One run: its progress, its parameters, its results."""
@@ -91,7 +91,7 @@ def run(request: ConsoleRequest, run_id: int) -> HttpResponse:
     return show(request, "console/run.html", context, region="console/partials/run.html")
 
 
-@require_GET
+@require_safe
 @page(Permission.JOB_READ)
 def figures(request: ConsoleRequest) -> HttpResponse:
     """What the job ``metrics`` has computed, for one dimension."""
@@ -109,7 +109,7 @@ def figures(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/figures.html", context)
 
 
-@require_GET
+@require_safe
 @page(Permission.JOB_READ)
 def figure_charts(request: ConsoleRequest) -> HttpResponse:
     """The charts of the same figures, as JSON."""
@@ -129,7 +129,7 @@ def _asked_figures(request: ConsoleRequest) -> tuple[str, str, str]:
     )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.JOB_START)
 def start(request: ConsoleRequest, kind: str) -> HttpResponse:
     """The form of a job's parameters; on POST, start it. Wrong parameters are a 422, with

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from engine.model.errors import InvalidRequest
 from engine.model.transaction import TransactionOrder
@@ -16,7 +16,7 @@ from txnconsole.console.transaction_views import shown_views
 from txnconsole.saved_views import keeping
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ_ANY)
 def counted(request: ConsoleRequest) -> HttpResponse:
     """All views with their counts, which the page asks for once it is shown."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from txnconsole.access.roles import Permission
 from txnconsole.console.finding import LOOK_THROUGH, find
@@ -15,7 +15,7 @@ _LONGEST = 400
 _RESULTS = 100
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def search(request: ConsoleRequest) -> HttpResponse:
     """Go straight to what the text names, or to the only thing found; otherwise list what was
@@ -28,7 +28,7 @@ def search(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/search.html", context)
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def suggestions(request: ConsoleRequest) -> HttpResponse:
     """The likeliest meanings of what has been typed so far, as JSON."""

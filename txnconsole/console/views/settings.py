@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from txnconsole.access.roles import Permission
 from txnconsole.console.effective_limits import limits, retention
@@ -37,7 +37,7 @@ def settings_page(
     return show(request, template, context | {"tabs": tabs}, status=status)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.SELF_READ)
 def profile(request: ConsoleRequest) -> HttpResponse:
     """Who the user is, and their theme, density, time zone and refresh interval, which are
@@ -81,7 +81,7 @@ def _store(request: ConsoleRequest, name: str, values: Iterable[str]) -> HttpRes
     return HttpResponse(status=204)
 
 
-@require_GET
+@require_safe
 @page(Permission.OPERATION_READ)
 def effective(request: ConsoleRequest) -> HttpResponse:
     """Limits and retention times in effect, and what sets them."""

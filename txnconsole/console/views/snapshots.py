@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
@@ -17,7 +17,7 @@ from txnconsole.enginedb.wiring import engine
 PAGE_ROWS = 45
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """What is kept of a partition's snapshots, what recoveries took, and, if asked for, a rehearsal
@@ -39,7 +39,7 @@ def of_partition(request: ConsoleRequest, topic: TopicName, number: int) -> Http
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def snapshots(request: ConsoleRequest) -> HttpResponse:
     """All partitions; first the one whose recovery would have to read most."""

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import lazy
 from django.utils.text import format_lazy
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from engine.inspect.subscriptions import CursorState, Progress, SubscriptionSummary
 from engine.model.errors import InvalidRequest, TopicNotFound
@@ -49,7 +49,7 @@ PARTITIONS, RUNS, HELD, REFUSED = 25, 40, 10, 10
 Held = tuple[int, PendingAck]
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def subscriptions(request: ConsoleRequest) -> HttpResponse:
     """Subscriptions of all topics, by name, a page at a time."""
@@ -75,7 +75,7 @@ def subscriptions(request: ConsoleRequest) -> HttpResponse:
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
     """One subscription: its cursors, what transactions hold, and one partition offset by offset."""
@@ -174,7 +174,7 @@ class SeekForm(ReasonForm):
         return InitialPosition(to)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.SUBSCRIPTION_SEEK)
 def seek(request: ConsoleRequest, topic: TopicName, name: str) -> HttpResponse:
     """Ask where a subscription is to go on; on POST, move it."""

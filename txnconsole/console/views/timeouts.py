@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.timeouts import SAMPLE
 from engine.model.timeout_advice import HEADROOM, MIN_TRANSACTIONS
@@ -13,7 +13,7 @@ from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ_ANY)
 def timeouts(request: ConsoleRequest) -> HttpResponse:
     """The measured durations beside the timeouts of each owner, with advice."""

@@ -22,7 +22,7 @@ from txnconsole.console.views.settings import settings_page
 PAGE_ROWS = 50
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TOKEN_OWN)
 def tokens(request: ConsoleRequest) -> HttpResponse:
     """The tokens, newest first; on POST, make one, whose secret is shown in this answer only."""
@@ -60,7 +60,7 @@ def tokens(request: ConsoleRequest) -> HttpResponse:
     return answer
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TOKEN_OWN)
 def revoke(request: ConsoleRequest, token_id: int) -> HttpResponse:
     """End a token: one's own, or as an administrator anybody's."""

@@ -93,7 +93,7 @@ class DeleteForm(ReasonForm):
     )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TOPIC_CHANGE)
 def create(request: ConsoleRequest) -> HttpResponse:
     """Ask for a topic's name and settings; on POST, create it."""
@@ -137,7 +137,7 @@ def _leave_what_stands(name: TopicName, settings: TopicSettings) -> None:
         )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TOPIC_CHANGE)
 def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     """Tell what is lost with a topic; on POST, delete it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.topics import (
     PART_SECONDS,
@@ -80,7 +80,7 @@ class PartitionRow:
     error: str | None
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def topics(request: ConsoleRequest) -> HttpResponse:
     """Topics in the order of their names, a page at a time."""
@@ -109,7 +109,7 @@ def topics(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/topics.html", context, region="console/partials/topics.html")
 
 
-@require_GET
+@require_safe
 @page(Permission.TOPIC_READ)
 def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
     """A topic's settings, its partitions and its subscriptions."""

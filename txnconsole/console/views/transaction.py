@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from django.http import HttpResponse, JsonResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.inspect.contents import Contents
 from engine.inspect.holdings import Holding, JointEffect
@@ -43,7 +43,7 @@ _AUDIT_ROWS = 6
 _CONFLICTS = 20
 
 
-@require_GET
+@require_safe
 @transaction_page
 def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """A transaction's header, participants, life and log."""
@@ -154,7 +154,7 @@ def _never_issued(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     return show(request, "404.html", context, status=404)
 
 
-@require_GET
+@require_safe
 @transaction_page
 def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Where its time went, for each participant: the figure of a chart as JSON, or the same as a
@@ -171,7 +171,7 @@ def timeline(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     return show(request, "console/partials/transaction_timeline.html", context)
 
 
-@require_GET
+@require_safe
 @transaction_page
 def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What it consumed and produced, and the transactions before and after it."""
@@ -188,7 +188,7 @@ def lineage(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     return show(request, "console/partials/transaction_lineage.html", context)
 
 
-@require_GET
+@require_safe
 @transaction_page
 def participants(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What each participant says of it, beside what its coordinator has recorded."""
@@ -211,7 +211,7 @@ def _odd_first(one: ParticipantAudit) -> tuple[object, ...]:
     return not one.discords, one.says is not Says.UNAVAILABLE, one.partition is None, name
 
 
-@require_GET
+@require_safe
 @transaction_page
 def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """The transactions that it was refused for, and those refused for it, over the same
@@ -226,7 +226,7 @@ def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     return show(request, "console/partials/transaction_conflicts.html", context)
 
 
-@require_GET
+@require_safe
 @transaction_page
 def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Its messages in one of its partitions, as far as the user may see them."""
@@ -266,7 +266,7 @@ def _contents(part: PartitionParticipant | None, txn_id: TxnID, start: int | Non
     return questions.messages(part, txn_id, from_offset=start, limit=_MESSAGES)
 
 
-@require_GET
+@require_safe
 @page(Permission.AUDIT_READ)
 def audited(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What people and programs did to it, from the audit log."""

@@ -17,11 +17,11 @@ ROWS = 20
 _MIB = 2**20
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.SELF_READ)
 def read_file(request: ConsoleRequest) -> HttpResponse:
     """The form; on POST, what the file says. Nothing is kept, and no database is asked."""
-    if request.method == "GET":
+    if request.method != "POST":
         return _shown(request, None)
     file = request.FILES.get("document")
     if file is None or isinstance(file, list):

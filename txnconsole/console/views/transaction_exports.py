@@ -7,7 +7,7 @@ from itertools import chain
 
 import msgspec
 from django.http import HttpResponse, StreamingHttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.errors import InvalidRequest
 from engine.model.transaction import Transaction
@@ -33,7 +33,7 @@ _COLUMNS = (
 _CUT = f"The list goes on: a file has at most {MAX_ROWS:,} transactions. Narrow the query."
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ)
 def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
     """The headers of all transactions that the query matches, in its order, up to
@@ -55,7 +55,7 @@ def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
     return attached(streamed(lines, f"{kind}; charset=utf-8"), name)
 
 
-@require_GET
+@require_safe
 @transaction_page
 def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """All that is known of one transaction as one JSON document, without payloads."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from engine.model.errors import InvalidRequest
 from engine.model.page import Page
@@ -36,7 +36,7 @@ PAGE_ROWS = 25
 _SUGGESTIONS = 12
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ)
 def transactions(request: ConsoleRequest) -> HttpResponse:
     """Transactions that match the query of the address, a page at a time.
@@ -116,7 +116,7 @@ def _page(request: ConsoleRequest, listing: Listing, query: TransactionQuery) ->
     )
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ)
 def rows(request: ConsoleRequest) -> HttpResponse:
     """The rows of the given transactions as they are now, so that a page can update them in
@@ -129,7 +129,7 @@ def rows(request: ConsoleRequest) -> HttpResponse:
     return show(request, "console/partials/transaction_rows.html", context)
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ_ANY)
 def count(request: ConsoleRequest) -> HttpResponse:
     """How many unfinished transactions a query matches, counted to one more than the user may abort
@@ -143,7 +143,7 @@ def count(request: ConsoleRequest) -> HttpResponse:
     return JsonResponse({"count": found, "limit": limit})
 
 
-@require_GET
+@require_safe
 @page(Permission.TRANSACTION_READ)
 def suggestions(request: ConsoleRequest) -> HttpResponse:
     """Names that begin with, or contain, what has been typed of a qualifier's value."""

@@ -47,7 +47,7 @@ class MessageForm(ReasonForm):
     )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.MESSAGE_PRODUCE)
 def send(request: ConsoleRequest, topic: TopicName, number: int) -> HttpResponse:
     """Ask for a message and a reason; on POST, append it."""

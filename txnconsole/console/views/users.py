@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from engine.model.errors import EngineError
 from txnconsole.access.administration import change_user
@@ -33,7 +33,7 @@ _PASSWORD_BYTES = 12
 _TOKENS = 20
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def users(request: ConsoleRequest) -> HttpResponse:
     """Users by name, a form for a new one, and the roles. A new password is shown in this answer
@@ -67,7 +67,7 @@ def users(request: ConsoleRequest) -> HttpResponse:
     return answer
 
 
-@require_GET
+@require_safe
 @page(Permission.ACCESS_MANAGE)
 def user(request: ConsoleRequest, name: str) -> HttpResponse:
     """One user: roles, whether it is active, and its tokens."""
@@ -81,7 +81,7 @@ def user(request: ConsoleRequest, name: str) -> HttpResponse:
     return settings_page(request, "console/settings/user.html", "settings-users", context)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     """Give and take roles."""
@@ -114,7 +114,7 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     )
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def activity(request: ConsoleRequest, name: str) -> HttpResponse:
     """Disable a user, or enable it again."""
@@ -142,7 +142,7 @@ def activity(request: ConsoleRequest, name: str) -> HttpResponse:
     return ask(request, confirmation, ReasonForm, change)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def password(request: ConsoleRequest, name: str) -> HttpResponse:
     """Make a new password for a user; it is shown once."""
