@@ -169,7 +169,11 @@ class Engine:
         self._brokers.close()
 
     def migrate(self) -> list[str]:
-        """Bring all databases up to date and make the coordinators; idempotent, concurrent-safe."""
+        """Bring all databases up to date and make the coordinators; idempotent, concurrent-safe.
+
+        Raises:
+            SchemaIsNewer: a later version has done it.
+        """
         applied = []
         for name, url in self._urls.items():
             kind = "coordinator" if name == "coordinator" else "broker"

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 import psycopg
 
 from engine.sql import scripts
+
+
+class SchemaIsNewer(Exception):
+    """A later version has brought the database up to date; this one would put its own functions
+    over tables that it does not know."""
 
 
 def migrate(url: str, kind: str) -> list[str]:
@@ -17,6 +23,10 @@ def migrate(url: str, kind: str) -> list[str]:
 
     Returns:
         The names of what was applied.
+
+    Raises:
+        SchemaIsNewer: the database has had migrations that this version does not have; nothing was
+            changed.
     """
     applied: list[str] = []
     with psycopg.connect(url, connect_timeout=5) as connection:
@@ -29,6 +39,7 @@ def migrate(url: str, kind: str) -> list[str]:
         )
         rows = connection.execute("SELECT name, digest FROM engine_migration").fetchall()
         done: dict[str, str] = dict(rows)
+        _require_no_later(done, kind)
         for folder, repeatable in (("migrations", False), ("functions", True)):
             for name, text in scripts(f"{folder}/{kind}"):
                 key = f"{folder}/{kind}/{name}"
@@ -44,3 +55,15 @@ def migrate(url: str, kind: str) -> list[str]:
                 )
                 applied.append(key)
     return applied
+
+
+def _require_no_later(done: Iterable[str], kind: str) -> None:
+    """Migrations are numbered. The first ones were written together into one, so older names that
+    are not known here mean nothing."""
+    newest = max(f"migrations/{kind}/{name}" for name, _ in scripts(f"migrations/{kind}"))
+    later = [name for name in done if name.startswith(f"migrations/{kind}/") and name > newest]
+    if later:
+        raise SchemaIsNewer(
+            f"A later version of txnconsole has brought this database up to date ({max(later)})."
+            " Start that one, or restore a copy from before."
+        )

@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from engine.postgres import migrations
-from engine.postgres.migrations import migrate
+from engine.postgres.migrations import SchemaIsNewer, migrate
 from tests.support.databases import Databases
 from txnconsole.local.postgres import WRITER
 
@@ -75,6 +75,29 @@ def test_a_changed_function_is_replaced_and_a_migration_is_not_run_again(
     monkeypatch.setattr(migrations, "scripts", changed)
     functions = [name for name, _ in scripts("functions/coordinator")]
     assert migrate(empty_url, "coordinator") == [f"functions/coordinator/{n}" for n in functions]
+
+
+@pytest.mark.parametrize("kind", ["coordinator", "broker"])
+def test_what_a_later_version_has_brought_up_to_date_is_left_as_it_is(
+    empty_url: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = migrations.scripts
+
+    def later(folder: str) -> list[tuple[str, str]]:
+        extra = [("9999_later", "SELECT 1")] if folder.startswith("migrations") else []
+        return [*((name, text + "\n-- later\n") for name, text in scripts(folder)), *extra]
+
+    def known() -> list[tuple[str, ...]]:
+        with psycopg.connect(empty_url) as connection:
+            return connection.execute("TABLE engine_migration ORDER BY name").fetchall()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "scripts", later)
+        migrate(empty_url, kind)
+    before = known()
+    with pytest.raises(SchemaIsNewer, match=r"later version .*9999_later"):
+        migrate(empty_url, kind)
+    assert known() == before
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(
