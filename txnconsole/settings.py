@@ -264,6 +264,8 @@ TIME_ZONE = "UTC"
 # --- Celery --------------------------------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# For ever: after the hundred attempts that Celery has by itself a worker would end.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # A caller that wakes a worker must not wait long for a queue that is gone.
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 1, "socket_timeout": 5}
 # Celery closes Django's whole pool before each task and after it: each would begin by connecting.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
+from celery.worker.consumer import Consumer
 from kombu import Connection, Producer, Queue
 
 from txnconsole.celery import app
@@ -37,3 +40,26 @@ def test_a_lost_acknowledgement_leaves_its_place_to_the_next_task(
         assert channel.qos.can_consume()
         monkeypatch.undo()
         queue.delete()
+
+
+def test_a_worker_goes_on_when_the_queue_was_away_for_hours(
+    valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself Celery ends it after a hundred attempts, most of an hour."""
+    there = Path(valkey_url.removeprefix("unix://"))
+    away = tmp_path / "queue"
+    seconds = 0.0
+
+    def sleep(passed: float) -> None:
+        nonlocal seconds
+        seconds += passed
+        if seconds > 3 * 3600 and not away.exists():
+            away.symlink_to(there)
+
+    monkeypatch.setattr("kombu.utils.functional.sleep", sleep)
+    worker = SimpleNamespace(
+        app=app, first_connection_attempt=False, broker_connection_retry_attempt=0
+    )
+    with Connection(f"redis+socket://{away}") as connection:
+        assert Consumer.ensure_connected(worker, connection).connected
+    assert seconds > 3 * 3600
