@@ -3,6 +3,8 @@ restored together (docs/operations.md, Backups)."""
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +14,11 @@ import pytest
 from psycopg import sql
 
 from engine import Engine, EngineSettings
+from engine.inspect.checks import Check
+from engine.model.errors import PartitionNotFound
 from engine.model.hanging import HangingClass
-from engine.model.topic_name import PartitionName
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from tests.engine.support import (
@@ -34,6 +39,7 @@ from txnconsole.local.postgres import EmbeddedPostgres, program
 pytestmark = pytest.mark.crash
 
 COORDINATOR, *BROKERS = NAMES
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 
 
 @pytest.fixture
@@ -86,7 +92,7 @@ def opened_with(engine: Engine, **payloads: str) -> TxnID:
     return txn_id
 
 
-def broken(engine: Engine) -> list[object]:
+def broken(engine: Engine) -> list[Check]:
     reports = [engine.inspect.invariants(partition) for partition in (P0, P1)]
     reports += [engine.inspect._invariants.of_coordinator(0), engine.inspect._invariants.of_ids(0)]
     return [check for report in reports for check in report.checks if check.passed is False]
@@ -132,3 +138,80 @@ def test_decisions_that_the_brokers_copies_lack_are_found_and_replayed(
     assert fetched(restored) == ["a0", "b0", "d0", "f0"]
     assert restored.coordinator.get(unknown_to_brokers).status is TxnStatus.COMMITTED
     assert broken(restored) == []
+
+
+def run_from_page(postgres: EmbeddedPostgres, holding: str) -> None:
+    """Run the commands of docs/operations.md that hold a text, on the restored databases."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    [commands] = [block for block in blocks if holding in block]
+    coordinator, *brokers = (postgres.url(f"restored_{name}") for name in NAMES)
+    environment = {
+        "PATH": f"{Path(program('psql')).parent}:{os.environ['PATH']}",
+        "DATABASE_URL": coordinator,
+        "BROKER_DATABASE_URLS": ",".join(brokers),
+    }
+    subprocess.run(["sh", "-euc", commands], env=environment, check=True, capture_output=True)
+
+
+def test_topics_made_grown_and_deleted_after_the_brokers_copies_are_brought_in_line(
+    engine: Engine,
+    postgres: EmbeddedPostgres,
+    copy: Callable[[str], None],
+    restore: Callable[[], Engine],
+) -> None:
+    made, again, deleted = (TopicName("public", "default", name) for name in ("m", "a", "d"))
+    make_topic(engine, partitions=2)
+    for name in (again, deleted):
+        engine.topics.create(name, TopicSettings(partitions=2))
+        engine.produce(PartitionName(name, 0), batch("old"))
+    for broker in BROKERS:
+        copy(broker)
+    engine.topics.create(P0.topic, TopicSettings(partitions=4))
+    engine.topics.create(made, TopicSettings(partitions=2))
+    for name in (again, deleted):
+        engine.topics.delete(name)
+    engine.topics.create(again, TopicSettings(partitions=2))
+    txn_id = open_txn(engine)
+    lost = [PartitionName(made, 1), PartitionName(P0.topic, 3), PartitionName(again, 0)]
+    for partition in lost:
+        engine.produce(partition, batch("new"), txn_id=txn_id)
+    copy(COORDINATOR)
+
+    restored = restore()
+    kept = {restored.topics.get(name).topic_id for name in (P0.topic, made, again)}
+    for partition in lost:
+        with pytest.raises(PartitionNotFound):
+            fetched(restored, partition)
+    for name, partitions in ((P0.topic, 4), (made, 2), (again, 2)):
+        restored.topics.create(name, TopicSettings(partitions=partitions))
+    commit(restored, txn_id)
+    assert [fetched(restored, partition) for partition in lost] == [[], [], []]
+
+    run_from_page(postgres, "coordinator.dropped_topic")
+    restored.topics.finish_deletions()
+    for broker in BROKERS:
+        with psycopg.connect(postgres.url(f"restored_{broker}")) as connection:
+            there = connection.execute(
+                "SELECT topic_id FROM broker.partition WHERE topic NOT LIKE '%/\\_\\_%'"
+            )
+            assert {topic_id for (topic_id,) in there} <= kept
+    assert broken(restored) == []
+
+
+def test_what_a_sidecar_buffered_partition_has_lost_stays_told(
+    engine: Engine, copy: Callable[[str], None], restore: Callable[[], Engine]
+) -> None:
+    make_topic(engine, partitions=2, buffer=BufferKind.SIDECAR)
+    for broker in BROKERS:
+        copy(broker)
+    commit(engine, opened_with(engine, p0="a0", p1="a1"))
+    copy(COORDINATOR)
+
+    restored = restore()
+    [check] = broken(restored)
+    assert check.name == "one_outcome"
+    assert {(each["participant"], each["discords"]) for each in check.counter_examples} == {
+        (str(P0), "MISSING"),
+        (str(P1), "MISSING"),
+    }
+    assert restored.inspect.hanging().items == ()
