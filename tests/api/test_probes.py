@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.test import Client
 
 from engine import Engine
@@ -90,6 +91,27 @@ def test_other_machines_need_a_role_unless_it_is_configured(
         assert _get(path, headers={"Authorization": secret}, **extra).status_code == status
     monkeypatch.setattr(settings, "OPERATIONS_OPEN", True)
     assert _get(path, **extra).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/metrics"])
+def test_a_token_is_not_looked_up_where_anybody_may_ask(
+    path: str,
+    everything_up: None,
+    as_role: Callable[..., Caller],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else what is scraped with a token tells nothing while the coordinators' database is away."""
+    secret = as_role("viewer")._headers["Authorization"]
+
+    def away(_: str) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr("txnconsole.access.authentication.recognise", away)
+    far = {"headers": {"Authorization": secret}, "REMOTE_ADDR": "203.0.113.7"}
+    assert _get(path, headers={"Authorization": secret}).status_code == 200
+    assert _get(path, **far).status_code == 503
+    monkeypatch.setattr(settings, "OPERATIONS_OPEN", True)
+    assert _get(path, **far).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,15 @@ import ipaddress
 
 import msgspec
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import AllowAny, BasePermission
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from txnconsole.access.requests import principal_behind
+from txnconsole.access.requests import django_request, principal_behind
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.metrics import AlertsCollector
 from txnconsole.api.decoding import JSON
@@ -39,7 +40,7 @@ class FromThisMachineOrGranted(BasePermission):
         principal = principal_behind(request)
         if principal is not None:
             return principal.may(Permission.OPERATION_READ)
-        return bool(settings.OPERATIONS_OPEN) or _from_this_machine(request)
+        return _asks_nobody(django_request(request))
 
 
 class Probe(Endpoint):
@@ -55,6 +56,16 @@ class Probe(Endpoint):
         return super().perform_content_negotiation(request, force=True)
 
 
+class Watched(Probe):
+    """How the server is, for those who may know it. Who they are is not asked where anybody may, as
+    that needs the coordinators' database, which may be what is away."""
+
+    permission_classes = (FromThisMachineOrGranted,)
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        return [] if _asks_nobody(self.request) else super().get_authenticators()
+
+
 class Healthz(Probe):
     """Whether the process serves at all."""
 
@@ -65,20 +76,16 @@ class Healthz(Probe):
         return _answer(Health(), 200)
 
 
-class Readyz(Probe):
+class Readyz(Watched):
     """Whether all parts that the server needs are up; 503 names those that are not."""
-
-    permission_classes = (FromThisMachineOrGranted,)
 
     def get(self, request: Request) -> HttpResponse:
         readiness = _readiness()
         return _answer(readiness, 200 if readiness.status == "ready" else 503)
 
 
-class Metrics(Probe):
+class Metrics(Watched):
     """Metrics for Prometheus."""
-
-    permission_classes = (FromThisMachineOrGranted,)
 
     def get(self, request: Request) -> HttpResponse:
         return HttpResponse(exposition(AlertsCollector()), content_type=CONTENT_TYPE)
@@ -109,7 +116,12 @@ def _answer(body: msgspec.Struct, status: int) -> HttpResponse:
     return response
 
 
-def _from_this_machine(request: Request) -> bool:
+def _asks_nobody(request: HttpRequest) -> bool:
+    """Whether whoever sends this request may read readiness and metrics."""
+    return bool(settings.OPERATIONS_OPEN) or _from_this_machine(request)
+
+
+def _from_this_machine(request: HttpRequest) -> bool:
     if any(header in request.META for header in _FORWARDED):
         return False
     try:
