@@ -11,6 +11,7 @@ import locale
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ _UNCHECKED_ARROW = (
     "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 )
 _SECONDS_TO_EXIT = 5
+_SECONDS_TO_BE_DEAD = 1
 _CLUSTER_CORES = "2"
 _HOSTS = r"[^\s/,]+:\d+"
 #: What Spark takes for a master (SparkContext.createTaskScheduler); it tells of another only when
@@ -100,6 +102,22 @@ def stop_session(spark: SparkSession) -> None:
             gateway.shutdown()
             _end(gateway.proc)
             SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+def jvm_end() -> str | None:
+    """How Spark's JVM has ended, in words; None while it runs, or when it is not this process's.
+
+    For one whose call has failed: a JVM that was killed closes its connections a moment before it
+    can be told that it has ended.
+    """
+    gateway = SparkContext._gateway  # noqa: SLF001 - as above
+    if gateway is None or gateway.proc is None:
+        return None
+    try:
+        status = gateway.proc.wait(_SECONDS_TO_BE_DEAD)
+    except subprocess.TimeoutExpired:
+        return None
+    return f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
 
 
 def leave_call() -> None:

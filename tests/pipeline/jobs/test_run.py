@@ -9,12 +9,26 @@ import pytest
 from pyspark.errors import PythonException
 
 from tests.pipeline.jobs.thrown import Thrown
-from txnconsole.pipeline.jobs.run import brief
+from txnconsole.pipeline.jobs.run import FAILED, brief
 
 pytestmark = pytest.mark.programs
 
 _ROOT = Path(__file__).parents[3]
 _JOB = "import sys; from txnconsole.pipeline.jobs.run import run_job; sys.exit(run_job('x', {}))"
+
+#: As the kernel does when memory runs out.
+_LOSES_ITS_JVM = """
+import os, signal
+from pyspark import SparkContext
+from txnconsole.pipeline.jobs.run import Run, outcome, spark_for
+
+def work(run):
+    with spark_for("x") as spark:
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+        return spark.range(9).count()
+
+print(outcome(Run("x", supervised=True), work))
+"""
 
 _CRASH = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
 _CRASHED = f"""{_CRASH}
@@ -70,3 +84,12 @@ def test_of_what_sparks_jvm_throws_the_line_that_names_the_cause_is_told(
 def test_a_supervised_job_ends_with_its_own_status_while_its_supervisor_lives() -> None:
     assert _ended("lambda run: 0") == (0, b"")
     assert _ended("lambda run: 3") == (3, b"")
+
+
+def test_a_job_whose_jvm_is_killed_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOSES_ITS_JVM], cwd=_ROOT, capture_output=True, check=True
+    )
+    told, status = done.stdout.splitlines()
+    assert b"Spark's JVM has ended, by SIGKILL" in told
+    assert int(status) == FAILED

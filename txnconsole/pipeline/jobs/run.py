@@ -42,6 +42,7 @@ from txnconsole.pipeline.session import (
     LOCAL_MASTER,
     UnknownMaster,
     build_session,
+    jvm_end,
     leave_call,
     stop_session,
 )
@@ -148,7 +149,8 @@ def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
 
     Raises:
         SparkFailed: instead of an error of Spark's, which asks the JVM for its text: later there is
-            none to ask.
+            none to ask. So too when the JVM has died: what a call says of it then is that no
+            connection can be made.
     """
     master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
     spark = build_session(job, master=master, short_job=short_job)
@@ -156,6 +158,12 @@ def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
         yield spark
     except (PySparkException, Py4JJavaError) as error:
         raise SparkFailed(brief(error)) from error
+    except (Py4JError, OSError, EOFError) as error:
+        if (how := jvm_end()) is None:
+            raise
+        raise SparkFailed(
+            f"Spark's JVM has ended, {how}: the machine may have run out of memory. Run it again."
+        ) from error
     finally:
         stop_session(spark)
 
