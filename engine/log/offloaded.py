@@ -20,6 +20,9 @@ from engine.postgres.database import Row
 #: How many row groups and footers one process keeps in memory.
 _GROUPS = 8
 _FOOTERS = 256
+#: The id that a file was written under; those from before 2026-11-29 do not tell. Messages of
+#: another file may have the same offsets and lengths.
+_OWN_ID = b"txnconsole.file"
 
 
 class _Footer(NamedTuple):
@@ -89,6 +92,9 @@ class OffloadedFiles:
 
         with self._open(name) as source:
             metadata = pq.read_metadata(source)
+        own = (metadata.metadata or {}).get(_OWN_ID)
+        if own not in (None, name.removesuffix(".parquet").encode()):
+            raise ValueError("It is a copy of another file.")
         column = metadata.schema.names.index("last_offset")
         groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
         return _Footer(metadata, [group.column(column).statistics.max for group in groups])

@@ -11,13 +11,16 @@ import pytest
 
 from engine import Engine
 from engine.buffer.sidecar import SidecarLogs
+from engine.log import offloaded
 from engine.log.time_budget import TimeBudget
+from engine.model.batch import reference
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, Isolation, NewMessage, StoredMessage
 from engine.model.read_position import ReadPosition
 from engine.model.txn_status import TxnAction
 from tests.engine.support import (
     P0,
+    P1,
     SUBSCRIPTION,
     broker_sql,
     end,
@@ -29,6 +32,7 @@ from tests.engine.support import (
     subscribe,
 )
 from tests.pipeline.offload.conftest import Offloading
+from txnconsole.pipeline.offload.files import DamagedFile, OffloadedFiles
 
 _BUFFERS = pytest.mark.parametrize("buffer", ["marker", "sidecar"])
 
@@ -210,16 +214,36 @@ def test_a_damaged_file_is_noticed_and_never_handed_out(
     assert raised.value.data == {"file": path.name}
 
 
+def test_a_file_of_another_partition_under_the_name_is_refused_by_both_readers(
+    engine: Engine, offloading: Offloading
+) -> None:
+    """Nothing else would tell: the messages of both have the same offsets and lengths."""
+    make_topic(engine, partitions=2, segment_max_messages=2)
+    for number in range(4):
+        engine.produce(P0, [NewMessage(payload=noise(number, 300))])
+        engine.produce(P1, [NewMessage(payload=noise(10 + number, 300))])
+    files = [each.file for each in offloading.all()]
+    [entry, *_] = broker_sql(
+        engine, "SELECT body, last_offset FROM broker.entry WHERE substr(body, 1, 1) = '\\x02'"
+    )
+    own = str(reference(entry.body).file)
+    [other] = [each for each in files if each != own]
+    path = offloading.directory / f"{own}.parquet"
+    path.write_bytes(path.with_stem(other).read_bytes())
+    with pytest.raises(SegmentUnreadable, match="copy of another file"):
+        engine.log.offloaded.body(entry)
+    with pytest.raises(DamagedFile, match="copy of another file"):
+        OffloadedFiles(str(offloading.directory)).body(entry.body, entry.last_offset)
+
+
 def test_a_process_without_a_directory_says_what_to_set(
     engine: Engine, offloading: Offloading
 ) -> None:
-    from engine.log.offloaded import OffloadedFiles
-
     make_topic(engine, segment_max_messages=1)
     for number in range(2):
         engine.produce(P0, [NewMessage(payload=noise(number, 300))])
     offloading.all()
-    engine.log.offloaded = OffloadedFiles(None)
+    engine.log.offloaded = offloaded.OffloadedFiles(None)
     with pytest.raises(SegmentUnreadable, match="set TXNCONSOLE_OFFLOAD_DIR"):
         engine.log.fetch(P0)
 

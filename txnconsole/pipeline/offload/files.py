@@ -47,7 +47,7 @@ _GROUPS_KEPT = 8
 #: What is handed on together once references have become batches.
 _FILLED_BYTES = 8 * 1024 * 1024
 _REFERENCE = b"\x02"
-_OWN = "txnconsole."
+_OWN, _FILE = "txnconsole.", "file"
 
 
 class DamagedFile(Exception):
@@ -77,7 +77,8 @@ def write(store: Store, batches: Iterable[pa.RecordBatch], about: Mapping[str, s
     """
     file = str(uuid.uuid4())
     target, part = f"{file}{SUFFIX}", f"{file}{PART}"
-    schema = SCHEMA.with_metadata({f"{_OWN}{key}": value for key, value in about.items()})
+    noted = {**about, _FILE: file}
+    schema = SCHEMA.with_metadata({f"{_OWN}{key}": value for key, value in noted.items()})
     content = _Content()
     with (
         store.writing(part) as opened,
@@ -217,9 +218,17 @@ def _read_back(store: Store, name: str) -> _Content:
 
 
 def _last_offsets(store: Store, name: str) -> list[int]:
-    """The last offset of each row group."""
+    """The last offset of each row group.
+
+    Raises:
+        ValueError: it is another file under this one's name. Its messages may have the same offsets
+            and lengths. Files from before 2026-11-29 do not tell.
+    """
     with store.open(name) as source:
         metadata = pq.read_metadata(source)
+    own = (metadata.metadata or {}).get(f"{_OWN}{_FILE}".encode())
+    if own not in (None, name.removesuffix(SUFFIX).encode()):
+        raise ValueError("it is a copy of another file.")
     column = metadata.schema.names.index("last_offset")
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     return [group.column(column).statistics.max for group in groups]
