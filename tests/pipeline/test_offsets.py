@@ -56,6 +56,14 @@ def test_malformed_offsets_are_refused_with_the_name_of_their_option(text: str) 
         parse_offsets("endingOffsets", text, _TOPIC, _STANDING)
 
 
+@pytest.mark.parametrize(
+    "text", ['{"0": 3, "0": 4}', '{"0": 3, "00": 4}', "[" * 100_000], ids=["key", "number", "deep"]
+)
+def test_offsets_that_name_a_partition_twice_or_that_nobody_can_read_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^startingOffsets .*JSON like"):
+        parse_offsets("startingOffsets", text, _TOPIC, _STANDING)
+
+
 def test_a_partition_that_is_new_since_the_checkpoint_is_read_from_its_start() -> None:
     assert advance(_at(p0=5), _at(p0=5, p1=3), None) == _at(p0=5, p1=3)
 

@@ -113,8 +113,8 @@ def parse_offsets(
     if text.lower() == LATEST:
         return end
     try:
-        given = from_json(json.loads(text), topic)
-    except (ValueError, TypeError, AttributeError) as error:
+        given = from_json(json.loads(text, object_pairs_hook=_once), topic)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{option} is earliest, latest or JSON like {_example(topic)}, not {text[:80]!r}."
         ) from error
@@ -148,6 +148,14 @@ def _example(topic: str) -> str:
     return '{"public/default/flights:0": 120}' if is_pattern(topic) else '{"0": 120}'
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Of a key that it has twice Python would take the last, and tell nobody."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("A key stands there twice.")
+    return found
+
+
 def from_json(offsets: Mapping[str, int], topic: str) -> dict[Place, int]:
     """Read the JSON offsets of a topic, or of several.
 
@@ -172,7 +180,7 @@ def noted_offsets(noted: Mapping[str, Any], topic: str) -> dict[Place, int]:
 
 def _place(key: str, topic: str) -> Place:
     name, _, number = key.rpartition(":")
-    if bool(name) != is_pattern(topic):
+    if bool(name) != is_pattern(topic) or str(int(number)) != number:  # "00" would be "0" again.
         raise ValueError(f"{key[:80]!r} does not name a partition as {topic} has them.")
     return Place(name or topic, int(number))
 

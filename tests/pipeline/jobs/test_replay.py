@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from txnconsole.client import Client
 from txnconsole.pipeline.jobs import replay
 from txnconsole.pipeline.jobs.replay import Plan, Progress
 from txnconsole.pipeline.jobs.run import WRONG_OPTIONS, Run, WrongOptions, outcome
-from txnconsole.pipeline.offsets import Place
+from txnconsole.pipeline.offsets import Place, Position
+from txnconsole.pipeline.over_http import HttpAccess
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
 
@@ -225,6 +227,40 @@ def test_a_source_that_is_made_anew_during_a_run_is_not_read_on(
         assert command(*options) == WRONG_OPTIONS
     assert "made anew" in lines[-1]["error"]
     assert committed(target) == sent[:written]
+
+
+def test_what_retention_drops_during_a_run_is_told_with_how_to_replay_what_is_left(
+    command: Callable[..., int],
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+    *,
+    committed: Callable[[str], list[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, target = new_topic(2), new_topic(1)
+    sent = [b"%d" % n for n in range(99)]
+    produce(source, sent)
+    positions = HttpAccess.positions
+
+    def above(self: HttpAccess) -> Mapping[Place, Position]:
+        """The source once retention has dropped what lies below offset 70."""
+        first = Place(source, 0)
+        standing = positions(self)
+        return {**standing, first: replace(standing[first], start=70)}
+
+    def drop(self: Progress, batches: int) -> None:
+        note(self, batches)
+        monkeypatch.setattr(HttpAccess, "positions", above)
+
+    note = Progress.note
+    monkeypatch.setattr(Progress, "note", drop)
+    options = (f"--source={source}", f"--target={target}")
+    with capture_logs() as lines:
+        assert command("--name=dropped", *options) == WRONG_OPTIONS
+    assert '--start={"0": 70, "1": 0}' in lines[-1]["error"]
+    assert committed(target) == sent[:50]
+    assert command("--name=left", *options, '--start={"0": 70, "1": 0}') == 0
+    assert committed(target) == [*sent[:50], *sent[70:]]
 
 
 @pytest.mark.parametrize(

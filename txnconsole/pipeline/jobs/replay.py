@@ -28,6 +28,7 @@ from pyspark.sql import functions as sf
 
 from txnconsole.client import TopicNotFound
 from txnconsole.pipeline import same_log
+from txnconsole.pipeline.data_loss import dropped
 from txnconsole.pipeline.expressions import check_expression, column
 from txnconsole.pipeline.jobs import environment
 from txnconsole.pipeline.jobs.run import (
@@ -49,6 +50,7 @@ from txnconsole.pipeline.offsets import (
     Position,
     PositionLost,
     advance,
+    between,
     from_json,
     parse_offsets,
     require_ordered,
@@ -196,7 +198,7 @@ class Replay:
         """Do all batches that are not done yet; returns how many offsets this run has read.
 
         Raises:
-            WrongOptions: the source was created again, or cut, meanwhile.
+            WrongOptions: the source was created again, or cut, meanwhile; or retention was faster.
         """
         sink = Sink(self._name, self._plan.target, _TIMEOUT_SECONDS)
         abort_leftovers(self._client, sink)
@@ -206,7 +208,7 @@ class Replay:
             run.stage("replay", number, len(batches))
             if number < self._progress.done:
                 continue
-            self._check_source()
+            self._check_kept(self._check_source(), start, end)
             self._batch(spark, number, start, end)
             read += sum(end.values()) - sum(start.values())
             self._progress.note(number + 1)
@@ -215,8 +217,27 @@ class Replay:
         run.stage("replay", len(batches), len(batches))
         return read
 
-    def _check_source(self) -> None:
-        _check_same(self._source, self._plan, self._source.access.positions())
+    def _check_source(self) -> Mapping[Place, Position]:
+        positions = self._source.access.positions()
+        _check_same(self._source, self._plan, positions)
+        return positions
+
+    def _check_kept(
+        self, positions: Mapping[Place, Position], start: Offsets, end: Offsets
+    ) -> None:
+        """Refuse a batch of which retention has dropped something; what the read would say of it
+        has an advice that a replay cannot take.
+
+        Raises:
+            WrongOptions: it has; the text tells how to replay what is left.
+        """
+        begins = {place: position.start for place, position in positions.items()}
+        if dropped(between(start, end), begins):
+            left = {place: max(at, begins.get(place, at)) for place, at in start.items()}
+            raise WrongOptions(
+                "Retention has dropped what was to be replayed next. To go on with what is left,"
+                f" give another --name and --start={json.dumps(to_json(left, self._plan.source))}."
+            )
 
     def _batch(self, spark: SparkSession, number: int, start: Offsets, end: Offsets) -> None:
         messages = (
