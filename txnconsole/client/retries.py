@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from txnconsole.client import arguments
-from txnconsole.client.errors import IdempotencyKeyInUse, TxnConsoleError, Unreachable
+from txnconsole.client.errors import (
+    IdempotencyKeyInUse,
+    SegmentUnreadable,
+    TxnConsoleError,
+    Unreachable,
+)
 
 _TRANSIENT = frozenset({502, 503, 504})
 _TOO_MANY = 429
@@ -51,6 +56,8 @@ def is_retryable(error: TxnConsoleError, *, idempotent: bool) -> bool:
     """
     if isinstance(error, Unreachable):
         return idempotent or not error.maybe_sent
+    if isinstance(error, SegmentUnreadable):
+        return False  # A file has to be brought back; the server has asked its store again itself.
     if error.status == _TOO_MANY:
         return error.retry_after is not None
     return idempotent and (error.status in _TRANSIENT or isinstance(error, IdempotencyKeyInUse))
