@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -47,7 +46,7 @@ from engine.model.partition import Appended
 from engine.model.subscription import AckAnswer, AckType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database
+from engine.postgres.database import Database, Session
 from engine.postgres.migrations import migrate
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
@@ -198,16 +197,16 @@ class Engine:
             By database name, None when all is well, else what is wrong.
         """
         careful = not self.settings.unsafe_databases
-        placement: Placement = {}
-        with suppress(EngineError, UndefinedTable), self._database.session() as session:
-            placement = known_placement(session)
-        return {
-            self._database.name: _ask(self._database, careful=careful, placement={}),
-            **{
-                broker.name: _ask(broker, careful=careful, placement=placement)
-                for broker in self._brokers
-            },
-        }
+        placement: dict[int, Sequence[str]] = {}
+
+        def read_placement(session: Session) -> None:
+            placement.update(known_placement(session))
+
+        answers = {self._database.name: _ask(self._database, read_placement, careful=careful)}
+        for broker in self._brokers:
+            look = partial(_misplaced, broker.name, placement)
+            answers[broker.name] = _ask(broker, look, careful=careful)
+        return answers
 
     @retry_if_recreated
     def produce(
@@ -363,20 +362,26 @@ class Engine:
             )
 
 
-def _ask(database: Database, *, careful: bool, placement: Placement) -> str | None:
+def _ask(database: Database, look: Callable[[Session], str | None], *, careful: bool) -> str | None:
+    """What is wrong with a database. ``look`` answers what it finds in it."""
     try:
         with database.session() as session:
             unsafe = [row.name for row in session.all("unsafe_settings")]
-            other = another_broker(session, database.name, placement) if placement else None
+            found = look(session)
     except EngineError as error:
         return error.message
     except UndefinedTable:
         return f"{database.name} has not been migrated: run manage.py migrate_engine."
     if unsafe and careful:
         return f"{database.name} may lose what it has acknowledged: {', '.join(unsafe)} off"
-    if other is not None:
-        return (
-            f"{database.name} is not at this address: partitions are there that the catalog has on"
-            f" {other}. BROKER_DATABASE_URLS must stay in their order."
-        )
-    return None
+    return found
+
+
+def _misplaced(name: str, placement: Placement, session: Session) -> str | None:
+    other = another_broker(session, name, placement) if placement else None
+    if other is None:
+        return None
+    return (
+        f"{name} is not at this address: partitions are there that the catalog has on"
+        f" {other}. BROKER_DATABASE_URLS must stay in their order."
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
 from engine import Engine, EngineSettings
-from engine.model.errors import InvalidRequest, InvalidTxnStatus
+from engine.model.errors import CoordinatorUnavailable, InvalidRequest, InvalidTxnStatus
 from engine.model.message import Isolation, Visibility
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
@@ -193,6 +195,26 @@ def test_a_database_that_holds_another_brokers_partitions_is_not_to_be_believed(
             f" broker-{order[n] + 1}. BROKER_DATABASE_URLS must stay in their order."
         )
     assert set(answers.values()) == {None}
+
+
+def test_coordinators_that_are_away_are_waited_for_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A probe that waits twice is given up by whoever asks."""
+    make_topic(engine)
+    asked = []
+
+    @contextmanager
+    def away() -> Iterator[None]:
+        asked.append("coordinator")
+        raise CoordinatorUnavailable
+        yield
+
+    monkeypatch.setattr(engine._database, "session", away)
+    answers = engine.ping()
+    assert answers.pop("coordinator") == CoordinatorUnavailable().message
+    assert answers == {"broker-1": None, "broker-2": None}
+    assert asked == ["coordinator"]
 
 
 def test_a_database_without_tables_is_told_to_be_migrated(
