@@ -83,6 +83,28 @@ def test_an_error_page_of_a_proxy_is_an_error_too(body: bytes) -> None:
     assert "GET /transactions/3:42/outcome" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("retry_after", "date", "seconds"),
+    [
+        ("3", None, 3),
+        ("Sat, 31 Jan 2026 12:00:07 GMT", "Sat, 31 Jan 2026 12:00:00 GMT", 7),
+        ("Sat, 31 Jan 2026 12:00:07 GMT", "Sat, 31 Jan 2026 12:01:00 GMT", 0),
+        ("Sat, 31 Jan 2026 12:00:07 GMT", None, None),
+        ("Sat, 31 Jan 2026 12:00:07 -0000", "Sat, 31 Jan 2026 12:00:00 GMT", None),
+        ("Sat, 31 Jan 2026 12:00:07 GMT", "yesterday", None),
+        ("soon", "Sat, 31 Jan 2026 12:00:00 GMT", None),
+        ("-1", "Sat, 31 Jan 2026 12:00:00 GMT", None),
+    ],
+)
+def test_retry_after_is_a_number_of_seconds_or_a_date_beside_that_of_the_answer(
+    retry_after: str, date: str | None, seconds: int | None
+) -> None:
+    headers = {"retry-after": retry_after} | ({} if date is None else {"date": date})
+    with pytest.raises(UnexpectedAnswer) as caught:
+        OUTCOME.read(429, headers, b"")
+    assert caught.value.retry_after == seconds
+
+
 def test_where_a_proxy_leads_to_is_told_and_not_gone_to() -> None:
     with pytest.raises(UnexpectedAnswer, match=r"HTTP 301, which leads to 'https://other/x', and"):
         OUTCOME.read(301, {"location": "https://other/x"}, b"")

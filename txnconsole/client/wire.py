@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from math import inf, isfinite
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -79,7 +80,7 @@ class Call(Generic[T]):
             ) from error
 
     def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> TxnConsoleError:
-        retry_after = _seconds(headers.get("retry-after"))
+        retry_after = _retry_after(headers)
         try:
             problem = msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.MsgspecError:
@@ -140,6 +141,14 @@ def _reader(media_type: str, kind: type[T]) -> Callable[[bytes], T]:
         return _readers.setdefault((media_type, kind), made(kind).decode)
 
 
-def _seconds(text: str | None) -> float | None:
-    """Read Retry-After in seconds. Its other form, a date, needs a clock and is ignored."""
-    return float(text) if text is not None and text.isascii() and text.isdigit() else None
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Retry-After in seconds. Its other form is a date (RFC 9110, 10.2.3), which counts from that
+    of the answer itself: the clocks of this machine and the server's may differ."""
+    text = headers.get("retry-after", "")
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        until, now = (parsedate_to_datetime(headers[name]) for name in ("retry-after", "date"))
+        return max(0.0, (until - now).total_seconds())
+    except (KeyError, TypeError, ValueError):  # TypeError: one of the two has no zone.
+        return None
