@@ -99,6 +99,16 @@ def test_the_wait_between_attempts_may_give_up() -> None:
         Client("http://127.0.0.1:1", "token", options).transaction()
 
 
+def test_a_call_whose_client_is_closed_after_it_may_have_been_sent_says_so() -> None:
+    network = FaultyLog(["lost answer"])
+    options = TransportOptions(sleep=lambda _: server.close(), http=network)
+    server = Client("http://127.0.0.1:1", "token", options)
+    with pytest.raises(Unreachable) as caught:
+        server.transactions.commit("0:7")
+    assert caught.value.maybe_sent
+    assert network.requests == ["POST /transactions/0:7/commit"]
+
+
 def test_the_token_goes_to_the_api_only() -> None:
     seen: list[httpx.Request] = []
 

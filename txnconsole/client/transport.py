@@ -70,7 +70,8 @@ class Transport:
         """
         runtime = self.runtime
         started = runtime.clock()
-        attempt, unsure = 0, False
+        attempt = 0
+        unsure: TxnConsoleError | None = None
         while True:
             attempt += 1
             try:
@@ -78,7 +79,9 @@ class Transport:
             except TxnConsoleError as error:
                 if unsure and is_gone(error, call.method):  # An earlier attempt deleted it.
                     return call.read(204, {}, b"")
-                unsure = unsure or may_have_happened(error)
+                if unsure and isinstance(error, ClientClosed):  # It tells that nothing was sent.
+                    raise unsure from error
+                unsure = error if may_have_happened(error) else unsure
                 if not is_retryable(error, idempotent=call.idempotent):
                     raise
                 wait = runtime.retry.delay(
