@@ -38,7 +38,7 @@ class AsyncioRuntime:
     def __init__(self, url: str, token: str, options: AsyncTransportOptions) -> None:
         self._options = options
         self._http = connected(partial(httpx.AsyncClient, transport=options.http), url, token)
-        self._undoing: set[asyncio.Task[None]] = set()
+        self._finishing: set[asyncio.Task[None]] = set()
 
     @property
     def retry(self) -> RetryPolicy:
@@ -51,31 +51,28 @@ class AsyncioRuntime:
         await self._options.sleep(seconds)
 
     async def exchange(self, call: Call[Any]) -> httpx.Response:
-        if call.undo is None:
-            return await self._send(call)
-        sending = asyncio.create_task(self._send(call))
+        sending = _Sending(self._http, call)
         try:
-            return await asyncio.shield(sending)
+            return await asyncio.shield(sending.task)
         except asyncio.CancelledError:
-            undoing = asyncio.create_task(self._undo(call, sending))
-            self._undoing.add(undoing)
-            undoing.add_done_callback(self._undoing.discard)
+            if call.undo is None:
+                await sending.stop()
+            else:
+                self._finish(call, sending)
             raise
 
-    async def _send(self, call: Call[Any]) -> httpx.Response:
-        request = self._http.build_request(**request_settings(call))
-        try:
-            return await self._http.send(request)
-        except ssl.SSLError as error:  # Of a connection that is made already, httpx tells it so.
-            raise httpx.ReadError(str(error), request=request) from error
+    def _finish(self, call: Call[Any], sending: _Sending) -> None:
+        finishing = asyncio.create_task(self._finished(call, sending))
+        self._finishing.add(finishing)
+        finishing.add_done_callback(self._finishing.discard)
 
-    async def _undo(self, call: Call[Any], sending: asyncio.Task[httpx.Response]) -> None:
-        """Undo what a call has done, once its answer has come."""
+    async def _finished(self, call: Call[Any], sending: _Sending) -> None:
+        """Wait for a call's answer, and undo what it has done, if it can be undone."""
         with suppress(httpx.RequestError, TxnConsoleError):  # Its deadline ends what is left.
-            response = await sending
-            answer = call.read(response.status_code, response.headers, response.content)
+            response = await sending.task
             if call.undo is not None:
-                await self._send(call.undo(answer))
+                answer = call.read(response.status_code, response.headers, response.content)
+                await _Sending(self._http, call.undo(answer)).task
 
     def lock(self) -> asyncio.Lock:
         return asyncio.Lock()
@@ -87,12 +84,66 @@ class AsyncioRuntime:
         return AsyncioTask(asyncio.create_task(work()))
 
     async def close(self) -> None:
-        if undoing := set(self._undoing):
-            _, left = await asyncio.wait(undoing, timeout=LAST_WORD)
+        if finishing := set(self._finishing):
+            _, left = await asyncio.wait(finishing, timeout=LAST_WORD)
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
         await self._http.aclose()
+
+
+class _Sending:
+    """A request that is on its way, and can be stopped at any moment.
+
+    httpcore (1.0.9) keeps a connection for ever, open and used by nobody, when the task that has it
+    is cancelled between two of its steps: a new one before the request is sent on it, and any while
+    it is given back. So a cancellation waits until such a step is over, which takes a moment.
+    """
+
+    #: Events of httpcore's extension "trace": such a step begins, and is over.
+    _BEGINS = frozenset(
+        {
+            "connection.connect_tcp.complete",
+            "connection.start_tls.complete",
+            "proxy.start_tls.complete",
+            "http11.response_closed.started",
+        }
+    )
+    _IS_OVER = frozenset(
+        {
+            "connection.start_tls.started",
+            "http11.send_request_headers.started",
+            "http11.response_closed.complete",
+        }
+    )
+
+    def __init__(self, http: httpx.AsyncClient, call: Call[Any]) -> None:
+        self._http = http
+        self._between = self._stopped = False
+        self.task = asyncio.create_task(self._send(call))
+
+    async def _send(self, call: Call[Any]) -> httpx.Response:
+        settings = request_settings(call) | {"extensions": {"trace": self._trace}}
+        request = self._http.build_request(**settings)
+        try:
+            return await self._http.send(request)
+        except ssl.SSLError as error:  # Of a connection that is made already, httpx tells it so.
+            raise httpx.ReadError(str(error), request=request) from error
+
+    async def _trace(self, event: str, _: object) -> None:
+        if event in self._BEGINS:
+            self._between = True
+        elif event in self._IS_OVER:
+            self._between = False
+            if self._stopped:
+                self.task.cancel()
+
+    async def stop(self) -> None:
+        """Cancel it, and wait until its connection is closed or given back."""
+        self._stopped = True
+        if not self._between:
+            self.task.cancel()
+        await asyncio.wait([self.task])
 
 
 class AsyncioSignal(asyncio.Event):
