@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import httpx
 import pytest
 
-from tests.client.faults import TOPIC
-from txnconsole.client import AsyncClient
+from tests.client.faults import TOPIC, FaultyLog, async_client, client
+from txnconsole.client import AsyncClient, Client, TransportOptions
+
+ABORT = "POST /transactions/0:7/abort"
 
 
 class Listening:
@@ -69,3 +72,74 @@ def test_a_call_that_is_cancelled_at_whatever_moment_leaves_no_connection_behind
         return cancelled
 
     assert asyncio.run(scenario()) > 10
+
+
+@pytest.mark.parametrize("fault", [None, "lost answer"])
+def test_an_abort_that_is_cancelled_is_sent_nevertheless_and_nobody_waits_for_it(
+    fault: str | None,
+) -> None:
+    network = FaultyLog([None, None, fault])
+
+    async def scenario() -> None:
+        aborting, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(request: httpx.Request) -> None:
+            if request.url.path.endswith("/abort"):
+                aborting.set()
+                await go_on.wait()
+
+        async def fail(client: AsyncClient) -> None:
+            async with client.transaction():
+                raise KeyError
+
+        async with async_client(network, before=hold) as client:
+            failing = asyncio.ensure_future(fail(client))
+            await aborting.wait()
+            failing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await failing
+            assert ABORT not in network.requests
+            go_on.set()
+
+    asyncio.run(scenario())
+    assert network.requests == ["POST /transactions", ABORT]
+
+
+class Interrupting(FaultyLog):
+    """Ctrl-C comes before the first request to a path is answered."""
+
+    def __init__(self, ending: str) -> None:
+        super().__init__()
+        self._ending = ending
+
+    def _answer(self, request: httpx.Request, path: str) -> httpx.Response:
+        if path.endswith(self._ending) and len(self.requests) == 2:
+            raise KeyboardInterrupt
+        return super()._answer(request, path)
+
+
+def test_an_abort_that_is_interrupted_is_sent_once_more() -> None:
+    network = Interrupting("/abort")
+    server, _ = client(network)
+    with pytest.raises(KeyboardInterrupt), server.transaction():
+        raise KeyError
+    assert network.requests == ["POST /transactions", ABORT, ABORT]
+
+
+def test_an_opening_whose_answer_was_lost_is_undone_when_its_next_attempt_is_not_waited_for() -> (
+    None
+):
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    network = FaultyLog(["lost answer"])
+    options = TransportOptions(sleep=interrupted, http=network)
+    with Client("http://127.0.0.1:1", "token", options) as server, pytest.raises(KeyboardInterrupt):
+        server.transaction()
+    assert network.requests == ["POST /transactions"] * 2 + [ABORT]
+
+    network = FaultyLog(["refused"])  # Then there is nothing to undo.
+    options = TransportOptions(sleep=interrupted, http=network)
+    with Client("http://127.0.0.1:1", "token", options) as server, pytest.raises(KeyboardInterrupt):
+        server.transaction()
+    assert network.requests == ["POST /transactions"]

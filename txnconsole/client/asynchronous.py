@@ -61,6 +61,10 @@ class AsyncioRuntime:
                 self._finish(call, sending)
             raise
 
+    async def last_word(self, call: Call[Any]) -> None:
+        """As Runtime's. Nobody waits for it but ``close``."""
+        self._finish(call, _Sending(self._http, call))
+
     def _finish(self, call: Call[Any], sending: _Sending) -> None:
         finishing = asyncio.create_task(self._finished(call, sending))
         self._finishing.add(finishing)

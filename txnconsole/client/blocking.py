@@ -69,19 +69,19 @@ class BlockingRuntime:
             raise
         except BaseException:
             if call.undo is not None:
-                self._undo(call, call.undo)
+                await self.last_word(call)
             raise
 
     def _send(self, call: Call[Any]) -> httpx.Response:
         return self._http.request(**request_settings(call))
 
-    def _undo(self, call: Call[T], undo: Callable[[T], Call[Any]]) -> None:
-        """Undo what a call may have done whose answer was not waited for: under its key the same
-        call gets that answer. Who interrupts this, too, is not kept waiting."""
+    async def last_word(self, call: Call[Any]) -> None:
+        """As Runtime's. Who interrupts this, too, is not kept waiting."""
         with suppress(httpx.RequestError, TxnConsoleError):  # Its deadline ends what is left.
             response = self._send(replace(call, patience=LAST_WORD))
-            answer = call.read(response.status_code, response.headers, response.content)
-            self._send(replace(undo(answer), patience=LAST_WORD))
+            if call.undo is not None:
+                answer = call.read(response.status_code, response.headers, response.content)
+                self._send(replace(call.undo(answer), patience=LAST_WORD))
 
     def lock(self) -> ThreadLock:
         return ThreadLock()

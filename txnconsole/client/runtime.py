@@ -24,7 +24,7 @@ from txnconsole.client.wire import Call
 H = TypeVar("H", httpx.Client, httpx.AsyncClient)
 
 API = "/api/v1"
-#: Seconds for undoing a call whose caller has been cancelled or interrupted.
+#: Seconds for a call that is made for a caller who has been cancelled or interrupted.
 LAST_WORD = 5.0
 _CONNECT_SECONDS = 5.0
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -76,6 +76,11 @@ class Runtime(Protocol):
         Raises:
             httpx.RequestError: there was none, or none that can be unpacked.
         """
+        ...
+
+    async def last_word(self, call: Call[Any]) -> None:
+        """Make a call for a caller who has been cancelled or interrupted: once, and whatever comes
+        of it. One that can be undone is: under its key it gets the answer that nobody has."""
         ...
 
     def lock(self) -> AbstractAsyncContextManager[object]: ...

@@ -107,7 +107,8 @@ class AsyncTransaction:
         return self.info
 
     async def abort(self, reason: str = "", *, wait: float = 0.0) -> TransactionInfo:
-        """Abort, and wait ``wait`` seconds at most for ABORTED.
+        """Abort, and wait ``wait`` seconds at most for ABORTED. When it is cancelled or interrupted
+        before, the abort is sent once more, and nobody waits for its answer.
 
         Raises:
             InvalidTxnStatus: it has been committed.
@@ -115,6 +116,15 @@ class AsyncTransaction:
         # What is discarded here would be missing in a commit that comes after a failed abort.
         self.fail(TransactionEnded("its abort was asked for before."))
         self._ended = True
+        try:
+            return await self._abort(reason, wait)
+        except Exception:
+            raise
+        except BaseException:  # Left open, it would hold readers back.
+            await self._transport.last_word(calls.abort(self.txn_id, reason=reason, wait_ms=0))
+            raise
+
+    async def _abort(self, reason: str, wait: float) -> TransactionInfo:
         await self._stop_heartbeat()
         for participant in self._participants:
             await participant.discard_transaction(self.txn_id)

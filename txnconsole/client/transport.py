@@ -93,7 +93,18 @@ class Transport:
                 if wait is None:
                     raise
                 _log.info("%s; again in %.2f s", error, wait)
-            await runtime.sleep(wait)
+            try:
+                await runtime.sleep(wait)
+            except BaseException:
+                if unsure and call.undo is not None:
+                    await self.last_word(call)
+                raise
+
+    async def last_word(self, call: Call[Any]) -> None:
+        """Make a call for a caller who has been cancelled or interrupted, as the runtime does,
+        unless the client is closed."""
+        if not self._closed:
+            await self.runtime.last_word(call)
 
     async def poll(
         self,
