@@ -29,6 +29,7 @@ from tests.support import databases as support
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.offload.files import DamagedFile, OffloadedFiles
 from txnconsole.pipeline.offload.segments import due, sweep
+from txnconsole.pipeline.offload.store import Store
 
 
 def produce(engine: Engine, count: int, txn_id: TxnID | None = None) -> list[str]:
@@ -98,12 +99,16 @@ def test_a_file_holds_entries_in_the_order_of_the_log_and_tells_what_became_of_e
 
 
 def test_a_run_that_was_killed_before_it_told_the_broker_left_a_file_that_is_swept(
-    engine: Engine, offloading: Offloading
+    engine: Engine, offloading: Offloading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(engine, segment_max_messages=2)
     texts = produce(engine, 3)
     [segment] = offloading.due()
     lost = offloading.write(segment)
+    with monkeypatch.context() as killed:
+        killed.setattr(Store, "delete", lambda *_: None)
+        offloading.store.now()
+    [probe] = offloading.files - {f"{lost.file}.parquet"}
     part = offloading.directory / f"{uuid4()}.parquet.part"
     part.write_bytes(b"half")
     assert fetched(engine) == texts
@@ -114,8 +119,8 @@ def test_a_run_that_was_killed_before_it_told_the_broker_left_a_file_that_is_swe
     stranger = offloading.directory / f"{uuid4()}.parquet"
     stranger.write_bytes(b"not of these brokers")
     paths = [offloading.directory / f"{one.file}.parquet" for one in (lost, written)]
-    aged(*paths, part, stranger)
-    assert sweep(offloading.databases, offloading.store) == 2
+    aged(*paths, part, offloading.directory / probe, stranger)
+    assert sweep(offloading.databases, offloading.store) == 3
     assert offloading.files == {f"{written.file}.parquet", stranger.name}
 
 

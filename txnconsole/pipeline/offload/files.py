@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from txnconsole.pipeline.offload.store import Store, UnknownStore
+from txnconsole.pipeline.offload.store import PART, SUFFIX, Store, UnknownStore
 
-SUFFIX, PART = ".parquet", ".parquet.part"
 SCHEMA = pa.schema(
     [
         pa.field("last_offset", pa.int64(), nullable=False),

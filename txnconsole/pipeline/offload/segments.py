@@ -12,8 +12,8 @@ import pyarrow as pa
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.broker.logs import matches
-from txnconsole.pipeline.offload.files import PART, SCHEMA, SUFFIX, Written, database_of, write
-from txnconsole.pipeline.offload.store import Store
+from txnconsole.pipeline.offload.files import SCHEMA, Written, database_of, write
+from txnconsole.pipeline.offload.store import PART, SUFFIX, Store
 
 #: A file without a reference is kept for so long, because it may be about to get one.
 _UNNAMED_SECONDS = 24 * 3600

@@ -21,6 +21,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
+#: How names of files end: of those that are complete, and of those that are being written.
+SUFFIX, PART = ".parquet", ".parquet.part"
 _CHUNK = 1024 * 1024
 
 
@@ -109,7 +111,7 @@ class Store:
 
     def now(self) -> float:
         """The time by the clock that dates the files."""
-        probe = f"{uuid.uuid4()}.now"
+        probe = f"{uuid.uuid4()}{PART}"  # Swept, when this process is killed here.
         with self.writing(probe):
             pass  # Empty, so that a full disk takes it.
         try:
