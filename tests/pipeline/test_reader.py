@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import IntegerType, StructField, StructType
 from structlog.testing import capture_logs
 
+from txnconsole.pipeline.checkpoint import CheckpointUnknown
 from txnconsole.pipeline.data_loss import DataLost
 from txnconsole.pipeline.datasource import TopicDataSource
 from txnconsole.pipeline.filters import Bounds
@@ -155,6 +157,26 @@ def test_a_checkpoint_goes_with_one_subscription() -> None:
     for foreign in ({"0": 2}, {"subscription": f"{_TOPIC}/other", "0": 2}):
         with pytest.raises(SubscriptionUnfit, match="use a new checkpoint"):
             stream.latestOffset(foreign, ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        7,  # As Spark's source "rate" has it.
+        None,
+        [],
+        {"logOffset": 3},  # As its files have it.
+        {"topic": {"0": 5}},  # As Kafka's topics have it.
+        {f"{_TOPIC}:0": 5},  # Of a pattern.
+        {"made": 1, "0": 5},
+    ],
+)
+def test_a_checkpoint_of_another_kind_of_source_is_refused_as_such(noted: Any) -> None:
+    access = Standing({_P0: Position(0, 10)})
+    with pytest.raises(CheckpointUnknown, match=f"not of a stream over {_TOPIC}: "):
+        _stream(access).latestOffset(noted, ReadAllAvailable())
+    with pytest.raises(CheckpointUnknown):  # A batch of before a restart.
+        _stream(access).partitions({"0": 0}, noted)
 
 
 def test_a_topic_that_was_made_anew_is_not_gone_on_with() -> None:

@@ -7,6 +7,7 @@ a read of several topics ``tenant/namespace/topic:number``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,8 @@ EARLIEST, LATEST = "earliest", "latest"
 #: ``tenant/namespace/topic/name``, and which logs they are of (``same_log``).
 SUBSCRIPTION, MADE = "subscription", "made"
 _PATTERN = frozenset("*?[")
+#: A partition's, written in one way only: "00" would be "0" again.
+_NUMBER = re.compile(r"0|[1-9]\d*", re.ASCII)
 
 
 class Place(NamedTuple):
@@ -172,15 +175,17 @@ def noted_offsets(noted: Mapping[str, Any], topic: str) -> dict[Place, int]:
     """The offsets of a checkpoint, without its other keys.
 
     Raises:
-        ValueError: as :func:`from_json` does.
+        ValueError: as :func:`from_json` does; or it is no JSON object, as other sources have.
     """
+    if not isinstance(noted, dict) or not isinstance(noted.get(MADE, {}), dict):
+        raise ValueError(f"{str(noted)[:80]} has no offsets by partition.")
     offsets = {key: at for key, at in noted.items() if key not in (SUBSCRIPTION, MADE)}
     return from_json(offsets, topic)
 
 
 def _place(key: str, topic: str) -> Place:
     name, _, number = key.rpartition(":")
-    if bool(name) != is_pattern(topic) or str(int(number)) != number:  # "00" would be "0" again.
+    if bool(name) != is_pattern(topic) or not _NUMBER.fullmatch(number):
         raise ValueError(f"{key[:80]!r} does not name a partition as {topic} has them.")
     return Place(name or topic, int(number))
 

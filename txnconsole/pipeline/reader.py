@@ -37,6 +37,7 @@ from txnconsole.pipeline.access import (
 from txnconsole.pipeline.broker.databases import Databases
 from txnconsole.pipeline.broker.snapshot import ids_of
 from txnconsole.pipeline.broker.topics import BrokerAccess
+from txnconsole.pipeline.checkpoint import CheckpointUnknown
 from txnconsole.pipeline.data_loss import dropped, tell
 from txnconsole.pipeline.filters import Bounds
 from txnconsole.pipeline.messages import arrow_schema
@@ -136,22 +137,32 @@ class TopicRead:
         """The offsets in a checkpoint, written by :meth:`noted`.
 
         Raises:
+            CheckpointUnknown: they were written by another kind of source, or of another topic.
             SubscriptionUnfit: the checkpoint belongs to another subscription, or to none.
         """
+        try:
+            offsets = noted_offsets(noted, self.topic)
+        except ValueError as error:
+            raise CheckpointUnknown(
+                f"The checkpoint is not of a stream over {self.topic}: {error} Use a new"
+                " checkpoint, and a new sink."
+            ) from error
         tag = None if self.subscription is None else self.subscription.tag
         if (found := noted.get(SUBSCRIPTION)) != tag:
             raise SubscriptionUnfit(
                 f"The checkpoint goes with subscription {found}, the stream with {tag}: use a new"
                 " checkpoint, and a new sink."
             )
-        return noted_offsets(noted, self.topic)
+        return offsets
 
     def require_same(self, noted: Mapping[str, Any], positions: Mapping[Place, Position]) -> None:
         """Refuse to go on in a log that is not the one that a checkpoint's offsets are of.
 
         Raises:
+            CheckpointUnknown, SubscriptionUnfit: as :meth:`offsets` does.
             PositionLost: the topic was deleted and created again, or its end was cut below them.
         """
+        self.offsets(noted)
         same_log.require_same(self.access, self.topic, noted, positions)
 
     def read(
