@@ -61,6 +61,20 @@ def test_a_plan_is_kept_with_its_end_and_another_under_its_name_is_refused(tmp_p
     assert _plan().guard != moved.guard
 
 
+@pytest.mark.parametrize("content", ["", '{"source": "a/b', "[]", '{"from": 0}'])
+def test_a_damaged_plan_is_refused_by_its_name_and_progress_that_is_damaged_counts_as_lost(
+    tmp_path: Path, content: str
+) -> None:
+    progress = Progress(tmp_path / "again")
+    progress.plan(_plan())
+    progress.note(2)
+    (tmp_path / "again" / "done").write_text("" if content else "\0\0")
+    assert progress.done == 0
+    (tmp_path / "again" / "plan.json").write_text(content)
+    with pytest.raises(WrongOptions, match=r"again/plan\.json is damaged .* Delete it"):
+        progress.plan(_plan())
+
+
 @pytest.mark.parametrize("name", [".", "..", "", "a/b", "é", "n" * 101])
 def test_a_name_that_is_no_directory_of_its_own_is_refused(name: str) -> None:
     options = replay._parse([f"--name={name}", "--source=a/b/c", "--target=a/b/d"])

@@ -117,10 +117,20 @@ class Progress:
 
     @property
     def kept(self) -> Plan | None:
-        """The plan, when there is one already."""
+        """The plan, when there is one already.
+
+        Raises:
+            WrongOptions: it is damaged, as a machine that loses its power may leave it.
+        """
         if not self._plan_file.exists():
             return None
-        return Plan(**json.loads(self._plan_file.read_text()))
+        try:
+            return Plan(**json.loads(self._plan_file.read_text()))
+        except (ValueError, TypeError) as error:
+            raise WrongOptions(
+                f"{self._plan_file} is damaged ({error}). Delete it, and run this again: batches"
+                " that are decided are found to be, and another range than before is refused."
+            ) from error
 
     @property
     def _plan_file(self) -> Path:
@@ -155,7 +165,8 @@ class Progress:
     @property
     def done(self) -> int:
         file = self.directory / "done"
-        return int(file.read_text()) if file.exists() else 0
+        text = file.read_bytes() if file.exists() else b""
+        return int(text) if text.isdigit() else 0  # Damaged, it is as good as lost.
 
     def note(self, batches: int) -> None:
         self._write(self.directory / "done", str(batches))
