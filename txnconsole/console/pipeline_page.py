@@ -56,13 +56,14 @@ class PeriodicTask:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the page ``/pipeline`` shows. ``audit`` is the newest audit that is done."""
+    """What the page ``/pipeline`` shows. ``audits`` are the newest audit that is done and, where
+    that is limited, the newest of all topics: a limited one says nothing of the others."""
 
     jobs: Sequence[Job]
     running: int
     queued: int
     failed_today: int
-    audit: PipelineRun | None
+    audits: Sequence[PipelineRun]
     #: None when Redis does not answer.
     tasks_waiting: int | None
     workers_seen: bool | None
@@ -89,13 +90,14 @@ def read_overview(now: datetime) -> Overview:
     failed = PipelineRun.objects.filter(state=JobState.FAILED, ended_at__gt=now - _DAY)
     counts = dict(_by_state(unfinished).union(_by_state(failed), all=True))
     audits = _listed().filter(kind="audit", state=JobState.DONE)
+    of_all = audits.filter(parameters={})
     newest = _newest()
     return Overview(
         jobs=[Job(kind, newest.get(name), _every(name)) for name, kind in KINDS.items()],
         running=counts.get(JobState.RUNNING, 0),
         queued=counts.get(JobState.QUEUED, 0),
         failed_today=counts.get(JobState.FAILED, 0),
-        audit=audits.first(),
+        audits=list(audits[:1].union(of_all[:1]).order_by("-id")),
         tasks_waiting=connection.queued(),
         workers_seen=heartbeat.workers_seen(),
         tasks=_tasks(),

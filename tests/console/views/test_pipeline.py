@@ -162,6 +162,33 @@ def test_an_audit_with_findings_is_shown_with_its_evidence(engine: Engine, viewe
     assert '<b class="num">1</b> contradiction to what the engine says' in overview
 
 
+def test_an_audit_of_some_topics_says_so_and_hides_no_finding_of_one_of_all(
+    engine: Engine, viewer: Client
+) -> None:
+    done = {"state": JobState.DONE, "ended_at": Now()}
+    _run(**done, figures={"rows_in": 1})
+    found = _run(**done, found=True, figures={"rows_in": 900, "rows_out": 2, "unaudited": 3})
+    some = {"rows_in": 7, "rows_out": 0, "unaudited": 0}
+    limited = _run(**done, parameters={"topics": "public/default/a*"}, figures=some)
+
+    def told() -> list[str]:
+        page = viewer.get("/pipeline").content.decode()
+        panel = page[page.index(">Trust<") : page.index('id="h-jobs"')]
+        texts = [re.sub(r"<[^>]+>", "", each) for each in panel.split("<p>")[1:]]
+        return [" ".join(text.split()) for text in texts]
+
+    newest, of_all = told()
+    assert f"Audit {limited.pk} recomputed 7 entries of public/default/a* from" in newest
+    assert newest.endswith("the engine says the same.")
+    assert f"Audit {found.pk} recomputed 900 entries from" in of_all
+    assert "2 contradictions to what the engine says. Logs that recover and were" in of_all
+    assert "not looked at: 3." in of_all
+
+    again = _run(**done, figures={"rows_in": 901})
+    [only] = told()
+    assert f"Audit {again.pk} recomputed 901 entries from" in only
+
+
 def test_a_run_s_partitions_and_findings_are_told_a_page_at_a_time(
     engine: Engine, viewer: Client
 ) -> None:

@@ -73,7 +73,11 @@ def _work(options: argparse.Namespace, run: Run) -> int:
             report = audit(spark, LogCopy.at(spark, options.of_copy), run.stage)
         else:
             report = audit_databases(spark, databases, copy, run, topics=options.topics)
-    run.figures(rows_in=report.entries, rows_out=sum(report.found.values()))
+    run.figures(
+        rows_in=report.entries,
+        rows_out=sum(report.found.values()),
+        unaudited=len(report.unaudited),
+    )
     if options.report is not None:
         options.report.write_text(report.to_json(), encoding="utf-8")
     elif not run.supervised:
