@@ -37,6 +37,7 @@ def test_an_audit_that_is_asked_for_over_rest_runs_beside_the_workers_and_holds(
     assert run["result"]["messages"] == 3
     # One or two batches of the first transaction, one of the second, a marker of each.
     assert run["figures"]["rows_in"] == run["result"]["entries"] in (4, 5)
+    assert run["figures"]["unaudited"] == len(run["result"]["unaudited"]) == 0
     assert run["stage"]["name"] == "compared"
 
 
