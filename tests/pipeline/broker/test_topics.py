@@ -271,15 +271,16 @@ def test_what_retention_drops_between_planning_and_reading_is_noticed(
         list(source.read(task, Bounds(), _ALL))
 
 
+@pytest.mark.parametrize("order", [PUBLISHED, COMMITTED])
 @pytest.mark.parametrize("grown", ["", "0123456789"])
 def test_what_is_cut_between_planning_and_reading_is_noticed(
-    engine: Engine, found: Databases, grown: str
+    engine: Engine, found: Databases, grown: str, order: str
 ) -> None:
     """Less was read than was planned, or what stands at the same offsets now."""
     make_topic(engine)
     engine.produce(P0, batch("a", "b"))
     engine.produce(P0, batch("c", "d"))
-    source = access(found)
+    source = access(found, order=order)
     [task] = source.tasks(_whole(source), Bounds())
     engine.produce(P0, batch("e"))
     assert sum(each.num_rows for each in source.read(task, Bounds(), _ALL)) == 4
