@@ -75,6 +75,16 @@ def test_a_damaged_plan_is_refused_by_its_name_and_progress_that_is_damaged_coun
         progress.plan(_plan())
 
 
+def test_without_its_plan_a_replay_begins_from_the_start(tmp_path: Path) -> None:
+    """The batches of another range are others: those of the same number are not done."""
+    progress = Progress(tmp_path / "again")
+    progress.plan(_plan())
+    progress.note(2)
+    (tmp_path / "again" / "plan.json").unlink()
+    progress.plan(_plan(end={"0": 500, "1": 500}))
+    assert progress.done == 0
+
+
 @pytest.mark.parametrize("name", [".", "..", "", "a/b", "é", "n" * 101])
 def test_a_name_that_is_no_directory_of_its_own_is_refused(name: str) -> None:
     options = replay._parse([f"--name={name}", "--source=a/b/c", "--target=a/b/d"])

@@ -144,6 +144,7 @@ class Progress:
         """
         kept = self.kept
         if kept is None:
+            self.note(0)  # Progress that is there is that of a plan that was lost.
             self._write(self._plan_file, json.dumps(asdict(wanted), indent=2))
             return wanted
         for name, value in asdict(wanted).items():
