@@ -77,6 +77,22 @@ def test_pages_hold_every_transaction_once_in_order_even_at_equal_times(
     assert pages(engine, order=order, limit=limit) == expected
 
 
+@pytest.mark.parametrize("limit", [1, 2, 50])
+@pytest.mark.parametrize("order", [TransactionOrder.NEWEST, TransactionOrder.OLDEST])
+def test_a_list_of_several_statuses_is_in_the_order_of_all_of_them(
+    engine: Engine, order: TransactionOrder, limit: int
+) -> None:
+    """Each status is a walk along the index of its own."""
+    txns = [open_txn(engine, tc_id=number % 2) for number in range(9)]
+    for number, txn in enumerate(txns):
+        opened_at(engine, txn, AT + timedelta(seconds=number))
+        if number % 3:
+            engine.coordinator.end(txn, TxnAction.COMMIT if number % 3 == 1 else TxnAction.ABORT)
+    wanted = TransactionFilter(statuses=(TxnStatus.OPEN, TxnStatus.COMMITTING, TxnStatus.ABORTING))
+    expected = txns[::-1] if order is TransactionOrder.NEWEST else txns
+    assert pages(engine, wanted, order=order, limit=limit) == expected
+
+
 @pytest.mark.parametrize("order", TransactionOrder)
 def test_a_sparse_filter_answers_short_pages_and_misses_nothing(
     engine: Engine, order: TransactionOrder, monkeypatch: pytest.MonkeyPatch

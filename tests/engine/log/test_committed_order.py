@@ -77,6 +77,8 @@ def test_transactions_come_whole_in_the_order_of_their_markers(engine: Engine) -
     engine.produce(P0, batch("plain 2", "plain 3"))
     abort(engine, gone)
     assert read(engine) == ["plain 1", "quick 1", "quick 2", "plain 2", "plain 3"]
+    status, answer = engine.log.status(P0), engine.log.fetch_in_committed_order(P0, START)
+    assert (answer.stable_position, answer.last_offset) == (-1, status.last_offset)
     engine.produce(P0, batch("slow 3"), txn_id=slow)
     commit(engine, slow)
     whole = ["plain 1", "quick 1", "quick 2", "plain 2", "plain 3", "slow 1", "slow 2", "slow 3"]

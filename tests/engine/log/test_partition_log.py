@@ -253,6 +253,32 @@ def test_a_transaction_over_segments_is_indexed_in_the_segment_of_its_marker(
     assert engine.log.fetch(P0, 0, 1).aborted_transactions != ()
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 50])
+def test_the_aborted_index_comes_in_pages_that_hold_each_row_once(
+    engine: Engine, limit: int
+) -> None:
+    make_topic(engine)
+    aborted = []
+    for number in range(6):
+        txn = open_txn(engine)
+        engine.produce(P0, batch("a"), txn_id=txn)
+        if number % 2:
+            commit(engine, txn)
+        else:
+            abort(engine, txn)
+            aborted.append(txn)
+    found = []
+    cursor = None
+    while True:
+        page = engine.log.aborted_index(P0, limit=limit, cursor=cursor)
+        assert len(page.items) <= limit
+        found += [row.txn_id for row in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == aborted
+
+
 def test_a_status_tells_positions_blocker_and_marks(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("a"))

@@ -22,6 +22,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     sql,
+    subscribe,
 )
 
 FOR_EVER = 60.0
@@ -64,6 +65,7 @@ def test_a_reader_of_committed_messages_is_woken_when_the_stable_position_moves(
     anything = waiting(
         lambda: engine.arrivals.in_partition(P0, seen, committed=False, seconds=FOR_EVER)
     )
+    assert stays(anything)
     txn = open_txn(engine)
     engine.produce(P0, batch("a"), txn_id=txn)
     anything.result(FOR_EVER)
@@ -85,6 +87,7 @@ def test_a_consumer_is_woken_by_what_comes_and_by_what_is_given_back(
         engine.arrivals.in_subscription(SUBSCRIPTION, consumer, seconds=FOR_EVER)
 
     arrived = waiting(lambda: wait("c1"))
+    assert stays(arrived)
     engine.produce(P0, batch("a"))
     arrived.result(FOR_EVER)
     [message] = engine.receive(SUBSCRIPTION, "c1")
@@ -122,6 +125,18 @@ def test_a_consumer_that_is_not_the_active_one_sleeps_until_that_one_leaves(
     engine.leave(SUBSCRIPTION, "active")
     standby.result(FOR_EVER)
     assert engine.receive(SUBSCRIPTION, "standby")
+
+
+def test_who_waits_for_what_is_deleted_is_woken(engine: Engine, waiting: Waiting) -> None:
+    make_topic(engine)
+    subscribe(engine, consumer_lease_ms=600_000)
+    engine.receive(SUBSCRIPTION, "c1")
+    consumer = waiting(
+        lambda: engine.arrivals.in_subscription(SUBSCRIPTION, "c1", seconds=FOR_EVER)
+    )
+    assert stays(consumer)
+    engine.subscriptions.delete(SUBSCRIPTION)
+    consumer.result(FOR_EVER)
 
 
 def test_a_partition_that_has_to_be_rebuilt_wakes_its_readers(

@@ -73,6 +73,8 @@ def test_a_subscription_goes_on_from_where_it_is_put(
     messages = ready(engine, *"abc")
     engine.acknowledge(SUBSCRIPTION, "c1", [messages[0].message_id, messages[2].message_id])
     assert seek(engine, target) == ()
+    cursor = engine.subscriptions.describe(SUBSCRIPTION).partitions[0]
+    assert (cursor.mark_delete_offset, list(cursor.acked)) == (2 - len(left), [])
     again = engine.receive(SUBSCRIPTION, "c2")
     assert texts(again) == list(left)
     assert {message.redelivery_count for message in again} <= {0}
