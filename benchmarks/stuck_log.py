@@ -31,6 +31,10 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
     """
     stuck = ("broker-1", "a/b/c:0", 0, 0, 0, 4 * turns - 3, 2 * turns)
     headers = "0 tc_id, id sequence, IF(id = 0, 'OPEN', 'COMMITTED') status, id > 0 ended_before"
+    participants = """
+        0 tc_id, id sequence, 'a/b/c:0' home_id, IF(id = 0, NULL, 4 * id - 2) first_offset,
+        IF(id = 0, NULL, 4 * id - 2) last_offset, IF(id = 0, NULL, 1L) messages
+    """
     offsets = turn.selectExpr("id", "explode(sequence(4 * id, 4 * id + 3)) o")
     return LogCopy(
         **empty
@@ -40,6 +44,7 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
             "index": turn.selectExpr(*_columns(index)),
             "ongoing": spark.createDataFrame([stuck], TABLES["ongoing"]),
             "headers": spark.range(turns + 1).selectExpr(*_columns(headers)),
+            "participants": spark.range(turns + 1).selectExpr(*_columns(participants)),
         }
     )
 

@@ -308,25 +308,65 @@ def test_what_no_reader_would_get_is_reported(spark: SparkSession, copied: Copie
     wide["last_offset"] += 1
     damage.tables["entries"].remove(lost)
     damage.of("index", 4)[3]["first_offset"] -= 1
+    # 5: the coordinator knows of none of a transaction's messages.
+    ended = {_txn(row) for row in damage.of("index", 5)}
+    untold = next(
+        row
+        for row in damage.tables["participants"]
+        if row["home_id"] == f"{MARKER}:5" and _txn(row) in ended
+    )
+    untold |= {"first_offset": None, "last_offset": None, "messages": 0}
+    # 6: by the fence an open transaction, which has nothing there, has aborted; 7: the coordinator
+    # does not list the partition among those of a transaction.
+    held = damage.acks("pending_acks", 5)[0]
+    damage.add("fence", _id(held) | _place(damage.log(6)), aborted=True)
+    unlisted = _txn(damage.of("ongoing", 7)[0])
+    damage.tables["participants"] = [
+        row
+        for row in damage.tables["participants"]
+        if (row["home_id"], _txn(row)) != (f"{MARKER}:7", unlisted)
+    ]
     # A transaction that was never issued holds a message of a subscription.
     never = {"tc_id": 0, "sequence": 10**6}
-    held = damage.acks("pending_acks", 5)[0]
     step = damage.acks("ack_steps", 5, 7)[0]
     damage.add("pending_acks", held, **never, lower=10, upper=11)
     damage.add("ack_steps", step, **never, lower=10, upper=11, step=10**9)
     # Another has acknowledged one for good.
     final = {"tc_id": 0, "sequence": 10**6 + 1}
     damage.add("ack_steps", step, **final, lower=0, upper=1, step=10**9 + 1, op="COMMIT")
+    # What a transaction that has committed acknowledged by a call on one broker is given back.
+    for claim in damage.acks("ack_steps", 4, 3):
+        claim["call_id"] = 0
+    back = next(row for row in damage.acks("ack_steps", 4, 3) if row["op"] == "COMMIT")
+    back["op"] = "ABORT"
+    damage.tables["acked"].remove(damage.acks("acked", 4, 3)[0])
     planted = _plant_in_a_sidecar(damage) | _plant_in_the_middle_of_a_sidecar(damage)
     damage.write()
 
     report = _audit(spark, copied.read(spark))
     found = _by_place(report)
-    assert found[0] == {"index_row_unfounded"}
+    assert found[0] == {"index_row_unfounded", "participant"}
     assert found[1] == {"log_end"}
     assert found[2] == {"gap"}
     assert found[3] == {"gap"}
     assert found[4] == {"index_row_wrong"}
+    assert found[5] == {"participant"}
+    assert found[6] == {"decision"}
+    assert _one(report, "decision").evidence == {
+        "fence": "aborted",
+        "coordinator": "OPEN",
+        "archived": False,
+    }
+    assert found[7] == {"participant"}
+    told_of = {f.partition: f for f in report.findings if f.rule == "participant"}
+    assert told_of[5].evidence["found"] == {"messages": 0}
+    assert (told_of[7].txn_id, told_of[7].evidence["found"]) == (unlisted, {})
+    given_back = _one(report, "ack_decision")
+    assert (given_back.partition, given_back.offset, given_back.txn_id) == (4, 3, _txn(back))
+    assert (given_back.evidence["source"], given_back.evidence["outcome"]) == (
+        "pending-ack log",
+        "aborted",
+    )
     told = [(each.txn_id, each.evidence) for each in report.findings if each.txn_id == _txn(never)]
     unknown = {"first_message": 10, "last_message": 10, "messages": 1, "subscription": "readers"}
     assert (_txn(never), unknown) in told
@@ -381,7 +421,20 @@ def _plant_in_a_sidecar(damage: Damage) -> set[tuple[str, str]]:
     shifted["first_offset"] += 1
     shifted["last_offset"] += 1
     logs["home"]["first_ongoing_offset"] = 3
+    # In the partition itself stands what a transaction commits further on; among what compaction
+    # has moved, a marker and what is in no transaction.
+    plain = next(row for row in rows["entries", "home"] if row["sequence_id"] == 0)
+    early = next(
+        row
+        for row in rows["entries", "home"]
+        if row["kind"] == "C" and row["first_offset"] > plain["last_offset"]
+    )
+    plain |= _id(early)
+    alone = rows["entries", "compacted"][0]
+    damage.add("entries", alone, kind="C", first_offset=10**6, last_offset=10**6)
+    damage.add("entries", alone, tc_id=None, sequence=None, producer_name=None)
     found = {(_txn(row), "commit_misplaced") for row in (*index[:6], shifted)}
+    found |= {(txn, "entry_misplaced") for txn in (_txn(plain), _txn(alone), None)}
     found |= {(_txn(missing), "index_row_missing")}
     found |= {(_txn(row), "index_row_wrong") for row in (aborted, short)}
     for row, layout in ((counted, "sidecar"), (shifted, "compacted")):
@@ -510,6 +563,7 @@ def _check_the_dead_letters(report: Report, hanging: str) -> None:
     assert found == {
         (0, "dead_letter_lost"): (None, None, letters | {"letters": 2, "first": 1, "last": 2}),
         (1, "dead_letter_twice"): (None, None, letters | {"letter": 2, "times": 2}),
+        (2, "ack_participant"): (hanging, 4, about | {"held": 1}),
         (2, "dead_letter_held"): (hanging, 4, about | {"offset": 4, "letter": 4}),
         (2, "in_flight_taken"): (
             None,
@@ -518,6 +572,10 @@ def _check_the_dead_letters(report: Report, hanging: str) -> None:
         ),
         (2, "cursor_end"): (None, 8, about | {"last": 8, "log_end": 8}),
     }
+
+
+def _place(log: Row) -> Row:
+    return {name: log[name] for name in ("broker", "log_id")}
 
 
 def _id(row: Row) -> Row:
@@ -559,7 +617,8 @@ def _check_the_subscription(report: Report, txns: dict[str, str]) -> None:
     assert {evidence["coordinator"] for evidence in decisions} == {"ABORTED"}
     assert outcomes | {"coordinator": "ABORTED"} in decisions
     assert outcomes | {"coordinator": "ABORTED", "source": "fence"} in decisions
-    told = _one(report, "ack_participant")
+    told, unlisted = (f for f in report.findings if f.rule == "ack_participant")
+    assert (unlisted.topic, unlisted.evidence) == (str(DYING), {"subscription": "tired", "held": 1})
     assert told.txn_id == txns["committed"]
     assert told.evidence["coordinator"] == told.evidence["fence"] + 1
 

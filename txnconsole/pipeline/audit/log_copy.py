@@ -60,7 +60,7 @@ TABLES: Mapping[str, str] = {
     ),
     "ack_steps": (
         "broker string, log_id string, subscription string, tc_id int, sequence bigint,"
-        " ack_type string, step bigint, op string, lower bigint, upper bigint"
+        " ack_type string, step bigint, op string, call_id bigint, lower bigint, upper bigint"
     ),
     "ended_acks": (
         "broker string, log_id string, topic string, subscription string, tc_id int,"

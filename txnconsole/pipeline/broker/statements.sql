@@ -156,7 +156,7 @@ WHERE p.partition_id = %(log_id)s
 -- The pending-ack log, as far as it is kept: a row for each range of a step.
 SELECT
     s.name AS subscription, a.log_id AS step, a.tc_id, a.sequence, a.op, a.ack_type,
-    lower(r) AS lower, upper(r) AS upper
+    a.call_id, lower(r) AS lower, upper(r) AS upper
 FROM broker.partition p
 JOIN broker.subscription s ON s.topic_id = p.topic_id
 JOIN broker.pending_ack_log a

@@ -6,6 +6,7 @@ WITH named AS (
     UNION SELECT tc_id, sequence FROM {pending_acks}
     UNION SELECT tc_id, sequence FROM {ack_steps}
     UNION SELECT tc_id, sequence FROM {ended_acks}
+    UNION SELECT tc_id, sequence FROM {fence}
 )
 SELECT n.tc_id, n.sequence,
     coalesce(

@@ -1,3 +1,3 @@
 SELECT broker, concat(topic, ':', partition) AS log_id, subscription, tc_id, sequence, ack_type,
-    step, op, lower, upper
+    step, op, call_id, lower, upper
 FROM {raw}

@@ -1,2 +1,2 @@
 SELECT tc_id, sequence, concat(topic, ':', partition) AS home_id, first_offset, last_offset, messages
-FROM {raw} WHERE messages IS NOT NULL
+FROM {raw}
