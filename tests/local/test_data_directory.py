@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from txnconsole.local.data_directory import DataDirectory, write_private
-from txnconsole.local.errors import CannotStart
+from txnconsole.local.errors import CannotStart, explain
 
 
 def test_a_secret_stays_the_same_from_run_to_run(tmp_path: Path) -> None:
@@ -62,6 +63,11 @@ def test_a_file_in_the_way_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CannotStart) as raised, DataDirectory.held(tmp_path / "file" / "data"):
         pass
     assert "\n" not in str(raised.value)
+
+
+def test_a_read_only_file_system_is_told_as_what_it_is(tmp_path: Path) -> None:
+    told = explain(OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path / "lock")), tmp_path)
+    assert str(told).startswith(f"{tmp_path}/lock is on a file system that is mounted read-only.")
 
 
 def test_a_private_file_is_never_half_written(tmp_path: Path) -> None:

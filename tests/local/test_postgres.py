@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.errors import CannotStart
 from txnconsole.local.postgres import READER, EmbeddedPostgres, assert_durable
 
@@ -175,6 +177,24 @@ def test_an_interrupted_initdb_is_done_again(directory: Path) -> None:
     postgres.start([])
     postgres.stop()
     assert not half_made.exists()
+
+
+def test_a_run_that_was_killed_within_initdb_is_gone_on_with(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_args: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    place = directory / "data"
+    with monkeypatch.context() as patch, DataDirectory.held(place) as data:
+        patch.setattr(subprocess, "run", killed)
+        with pytest.raises(KeyboardInterrupt):
+            server(data.path, fsync="off").start([])
+
+    with DataDirectory.held(place) as data:
+        postgres = server(data.path, fsync="off")
+        postgres.start([])
+        postgres.stop()
 
 
 def test_a_setting_it_refuses_is_told_in_one_line(directory: Path) -> None:

@@ -154,6 +154,28 @@ with _stopping_on_signals():
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
+def test_what_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    program = """
+import sys, time
+from pathlib import Path
+from txnconsole.local import supervisor
+from txnconsole.local.child import Child, Program
+
+starts = Path(sys.argv[1])
+command = ["sh", "-c", 'echo >> "$0"', str(starts)]
+child = Child("web", Program(command, {}, starts.with_name("log")))
+child.start()
+while not starts.exists() or len(starts.read_text()) < 2:
+    supervisor._tend([[child]], until=time.monotonic() + 0.1)
+child.stop()
+print("started again", file=sys.stderr)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "starts")]
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.stderr.startswith("started again"), ran.stderr
+
+
 def test_a_proxy_that_the_environment_names_is_not_asked_whether_the_web_server_is_ready() -> None:
     program = """
 import http.server, threading

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
+_PERMISSION = {errno.EACCES, errno.EPERM}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -18,6 +18,12 @@ def explain(error: OSError, directory: Path) -> CannotStart:
     place = error.filename or directory
     if error.errno in _FULL:
         return disk_full(directory)
+    if error.errno == errno.EROFS:
+        return CannotStart(
+            f"{place} is on a file system that is mounted read-only. Mount it writable (after a "
+            "disk's failure the kernel's log tells why it is not), or set TXNCONSOLE_DATA to "
+            "another directory."
+        )
     if error.errno in _PERMISSION:
         return CannotStart(
             f"No permission to write {place}. Give this user the right to, or set TXNCONSOLE_DATA "

@@ -110,9 +110,10 @@ class EmbeddedPostgres:
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the server process, its files made first when there are none."""
-        self._user.own(self._sockets)
         if not (self._data / "PG_VERSION").exists():
             self._initialize()
+        # Only now: whoever may own this directory is told by who owns the files (DataDirectory).
+        self._user.own(self._sockets)
         self._clear_previous()
         options = self._settings | {"unix_socket_directories": str(self._sockets)}
         flags = [flag for name, value in options.items() for flag in ("-c", f"{name}={value}")]

@@ -57,7 +57,7 @@ def supervise(*, demo: bool) -> None:
             _greet(data, environment["TXNCONSOLE_URL"], login)
             _tend(layers)
         except _Stop:
-            print("Stopping…", flush=True)
+            _tell("Stopping…")
         finally:
             _ignore_signals()
             _stop(layers)
@@ -84,7 +84,7 @@ def _tend(layers: list[list[Child]], until: float | None = None) -> None:
             raise _Stop
         for child in children:
             if line := child.tend():
-                print(line, flush=True)
+                _tell(line)
         process.reap_orphans(_pids(layers))
         due = [child.seconds_until_due for child in children]
         waits = [seconds for seconds in due if seconds is not None]
@@ -94,6 +94,13 @@ def _tend(layers: list[list[Child]], until: float | None = None) -> None:
         if taken is not None and taken.si_signo != signal.SIGCHLD:
             raise _Stop
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+
+
+def _tell(text: str) -> None:
+    """Say it. Where it cannot be written, on a full disk or to a reader who is gone, the product
+    goes on all the same."""
+    with contextlib.suppress(OSError):
+        print(text, flush=True)
 
 
 def _stop(layers: list[list[Child]]) -> None:
