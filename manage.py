@@ -8,6 +8,7 @@ import sys
 
 import psycopg
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import OperationalError
 from psycopg_pool import PoolTimeout
@@ -20,6 +21,8 @@ def main() -> None:
     except BrokenPipeError:  # Whoever read our output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except ImproperlyConfigured as error:  # Each names its setting.
+        sys.exit(str(error))
     except OperationalError as error:
         if not isinstance(error.__cause__, PoolTimeout):
             raise

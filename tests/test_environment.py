@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from txnconsole.environment import Environment, django_database, left_by_runner
 from txnconsole.local.process import BASE_DIR
+from txnconsole.logs import LEVELS
 
 pytestmark = pytest.mark.programs
 
@@ -55,6 +56,32 @@ def test_a_broken_connection_string_is_named_and_not_repeated() -> None:
         django_database("DATABASE_URL", "postgresql://me:secret@db:port:port/x?y")
     assert "DATABASE_URL" in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("LOG_LEVEL", "verbose", "LOG_LEVEL must be one of DEBUG, INFO, "),
+        ("REDIS_URL", "amqp://me:secret@queue", "REDIS_URL must be like redis://"),
+        ("REDIS_URL", "redis://me:secret@queue:x", "REDIS_URL must be like redis://"),
+        ("BROKER_DATABASE_URLS", "host=a, secret", "BROKER_DATABASE_URLS is not"),
+        ("TXNCONSOLE_READER_DATABASE_URL", "secret", "TXNCONSOLE_READER_DATABASE_URL is not"),
+        ("DATABASE_URL", "secret", "DATABASE_URL is not"),
+        ("TXNCONSOLE_COORDINATORS", "many", "TXNCONSOLE_COORDINATORS must be a number"),
+    ],
+)
+def test_a_command_tells_a_wrong_setting_in_one_line_without_a_secret(
+    tmp_path: Path, name: str, value: str, says: str
+) -> None:
+    done = check_deploy(**{name: value}, TXNCONSOLE_DATA=str(tmp_path))
+    [line] = done.stderr.splitlines()
+    assert line.startswith(says)
+    assert "secret" not in line
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_level_of_logs_may_be_written_in_small_letters() -> None:
+    assert Environment({"X": "debug"}, {}).choice("X", "INFO", among=LEVELS) == "DEBUG"
 
 
 def test_a_damaged_file_of_a_run_is_named(tmp_path: Path) -> None:

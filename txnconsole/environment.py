@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
+from redis import Redis
 
 
 class Process:
@@ -88,6 +89,37 @@ class Environment:
     def items(self, name: str, default: str) -> list[str]:
         return [item.strip() for item in self.text(name, default).split(",") if item.strip()]
 
+    def choice(self, name: str, default: str, *, among: Collection[str]) -> str:
+        """One of ``among``, however its letters are written."""
+        value = self.text(name, default)
+        if value.upper() not in among:
+            raise ImproperlyConfigured(f"{name} must be one of {', '.join(among)}, not {value!r}")
+        return value.upper()
+
+    def queue(self, name: str, default: str) -> str:
+        """The address of a Redis-compatible server; it is not repeated, it may hold a password."""
+        value = self.text(name, default)
+        try:
+            Redis.from_url(value).close()
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name} must be like redis://host:6379/0, rediss://… or unix:///path"
+            ) from None
+        return value
+
+    def database(self, name: str, default: str) -> str:
+        """A connection string of PostgreSQL; it is not repeated, it may hold a password."""
+        value = self.text(name, default)
+        django_database(name, value)
+        return value
+
+    def databases(self, name: str, default: str) -> list[str]:
+        """Connection strings, separated by commas."""
+        found = self.items(name, default)
+        for url in found:
+            django_database(name, url)
+        return found
+
     def intervals(self, name: str, default: str) -> dict[str, timedelta]:
         """Names with how often they come round: ``audit=24h,metrics=5m`` (s, m, h, d)."""
         found = {}
@@ -107,8 +139,8 @@ def django_database(name: str, url: str) -> dict[str, Any]:
     """
     try:
         parts = {key: value for key, value in conninfo_to_dict(url).items() if value is not None}
-    except ProgrammingError as error:
-        raise ImproperlyConfigured(f"{name} is not a PostgreSQL connection string") from error
+    except ProgrammingError:  # Its text may quote a part of a password.
+        raise ImproperlyConfigured(f"{name} is not a PostgreSQL connection string") from None
     return {
         "ENGINE": "txnconsole.enginedb.postgresql",
         "NAME": parts.pop("dbname", ""),

@@ -43,6 +43,9 @@ class _Lines:
     debug = info = warning = error = critical = msg
 
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
 def configure(*, level: str, human: bool, also: structlog.typing.Processor | None = None) -> None:
     """Set up logging for the process; ``human`` prints coloured lines instead of JSON, and ``also``
     adds to what each line names."""

@@ -28,10 +28,10 @@ env = Environment(os.environ, left_by_runner(DATA_DIR))
 # Without any setting they are the embedded ones, at their place in the data directory.
 _embedded = f"host={DATA_DIR}/run user=postgres"
 DATABASE_URL = env.text("DATABASE_URL", f"{_embedded} dbname=coordinator")
-BROKER_DATABASE_URLS = env.items(
+BROKER_DATABASE_URLS = env.databases(
     "BROKER_DATABASE_URLS", f"{_embedded} dbname=broker_1,{_embedded} dbname=broker_2"
 )
-REDIS_URL = env.text("REDIS_URL", f"unix://{DATA_DIR}/run/valkey.sock")
+REDIS_URL = env.queue("REDIS_URL", f"unix://{DATA_DIR}/run/valkey.sock")
 COORDINATORS = env.integer("TXNCONSOLE_COORDINATORS", 4, low=1, high=65_536)
 MAX_OPEN_PER_OWNER = env.integer("TXNCONSOLE_MAX_OPEN_PER_OWNER", 10_000, low=0, high=10**9)
 ARCHIVE_AFTER_MS = env.integer("TXNCONSOLE_ARCHIVE_AFTER_MS", 604_800_000, low=0, high=10**13)
@@ -221,8 +221,8 @@ PIPELINE_RUNS = env.integer("TXNCONSOLE_PIPELINE_RUNS", 1, low=0, high=100)
 #: How often which job starts by itself, such as ``audit=24h,metrics=5m``.
 PIPELINE_SCHEDULE = env.intervals("TXNCONSOLE_PIPELINE_SCHEDULE", "")
 #: How jobs that only read reach the databases; without it with the server's own rights.
-READER_DATABASE_URL = env.text("TXNCONSOLE_READER_DATABASE_URL", DATABASE_URL)
-READER_BROKER_DATABASE_URLS = env.items(
+READER_DATABASE_URL = env.database("TXNCONSOLE_READER_DATABASE_URL", DATABASE_URL)
+READER_BROKER_DATABASE_URLS = env.databases(
     "TXNCONSOLE_READER_BROKER_DATABASE_URLS", ",".join(BROKER_DATABASE_URLS)
 )
 #: Where jobs reach the REST API.
@@ -288,7 +288,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 # --- Logs and traces ------------------------------------------------------------------------------
 LOGGING_CONFIG = None
 logs.configure(
-    level=env.text("LOG_LEVEL", "INFO"),
+    level=env.choice("LOG_LEVEL", "INFO", among=logs.LEVELS),
     human=env.boolean("LOG_HUMAN", default=DEBUG),
     also=tracing.name_span if TRACES else None,
 )
