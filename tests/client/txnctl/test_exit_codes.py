@@ -99,6 +99,40 @@ def test_find_hanging_gives_no_all_clear_for_what_it_could_not_look_at(
     assert ran.err.count("broker-2 is missing: It is away.") == 1
 
 
+class OfAnotherVersion(BaseHTTPRequestHandler):
+    """A server whose answers are JSON, with other members than ours."""
+
+    def do_GET(self) -> None:
+        body = b'{"things": []}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lacks"),
+    [
+        (("topics", "list"), "items"),
+        (("transactions", "outcome", "1:1"), "outcome"),
+        (("coordinators", "list"), "items"),
+    ],
+)
+def test_an_answer_that_lacks_what_a_command_shows_is_told_in_one_line(
+    txnctl: Txnctl, arguments: tuple[str, ...], lacks: str
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), OfAnotherVersion) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            ran = txnctl("--url", f"http://127.0.0.1:{server.server_port}", *arguments)
+        finally:
+            server.shutdown()
+    assert (ran.code, ran.out) == (1, "")
+    *_, line = ran.err.splitlines()  # Before it the server's own.
+    assert line.startswith(f"UnexpectedAnswer: An answer has no '{lacks}'")
+
+
 def test_a_bad_token_is_not_allowed(txnctl: Txnctl) -> None:
     ran = txnctl("--token", "txc_" + "A" * 43, "topics", "list")
     assert (ran.code, "NotAuthenticated" in ran.err) == (4, True)

@@ -134,6 +134,10 @@ def main() -> None:
                     f"  {field.get('field')}: {field.get('message')}", markup=False, soft_wrap=True
                 )
         sys.exit(exit_code(error))
+    except KeyError as error:  # Commands read the members of answers by their names.
+        text = f"{UnexpectedAnswer.__name__}: An answer has no {error}: it is another server's, or"
+        err.print(f"{text} another version's.", style="red", markup=False, soft_wrap=True)
+        sys.exit(_FAILED)
     except (ValueError, OSError) as error:
         err.print(str(error), style="red", markup=False, soft_wrap=True)
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
