@@ -139,24 +139,18 @@ class Cursors:
         except CursorGone:
             self.refreshed(place)  # New partitions have cursors then; the place is the same.
         except _Unserved as found:
-            if not found.state.online:
-                raise self._unavailable(place, found.state) from None
-            self.rebuild(place, found.state.partition_id, found.state.number)
+            for each in found.states:
+                if not each.online:
+                    raise _unavailable(place, each) from None
+            for each in found.states:
+                location = Location(place.database, each.partition_id)
+                self._recover(location, PartitionName(place.topic.name, each.number))
         try:
             return call.run()
         except CursorGone:
             raise SubscriptionNotFound(f"{place.name} has been deleted.") from None
         except _Unserved as found:
-            raise self._unavailable(place, found.state) from None
-
-    def rebuild(self, place: Place, partition_id: int, number: int) -> None:
-        """Rebuild a partition that was found without its derived state."""
-        location = Location(place.database, partition_id)
-        self._recover(location, PartitionName(place.topic.name, number))
-
-    def _unavailable(self, place: Place, found: State) -> PartitionUnavailable:
-        partition = PartitionName(place.topic.name, found.number)
-        return PartitionUnavailable(f"{partition} cannot serve this now; try again.")
+            raise _unavailable(place, found.states[0]) from None
 
 
 @dataclass(kw_only=True)
@@ -217,9 +211,9 @@ class _Call(Generic[_T]):
         )
         if len(states) < len(self.partition_ids):
             raise CursorGone
-        for each in states:
-            if each.stable_position is None or not each.online:
-                raise _Unserved(each)
+        unserved = [each for each in states if each.stable_position is None or not each.online]
+        if unserved:
+            raise _Unserved(unserved)
         changes, answer = self.decide(session, states)
         return not changes or self._store(session, changes, answer, locked=lock), answer
 
@@ -274,8 +268,13 @@ class _Call(Generic[_T]):
 
 
 class _Unserved(Exception):
-    """A partition is offline, or has to be rebuilt before it can serve."""
+    """Some partitions are offline, or have to be rebuilt before they can serve."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, states: Sequence[State]) -> None:
         super().__init__()
-        self.state = state
+        self.states = states
+
+
+def _unavailable(place: Place, found: State) -> PartitionUnavailable:
+    partition = PartitionName(place.topic.name, found.number)
+    return PartitionUnavailable(f"{partition} cannot serve this now; try again.")

@@ -170,7 +170,7 @@ class Delivery:
 
     def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Due]]:
         """Find the partitions of one broker that may have something to deliver. Partitions without
-        a cursor get one, and those that a crash has emptied are rebuilt.
+        a cursor get one.
 
         Raises:
             SubscriptionNotFound: the subscription, or its topic, has been deleted.
@@ -185,9 +185,6 @@ class Delivery:
             raise PartitionUnavailable(
                 f"The partitions of {place.topic.name} on {place.database.name} are offline."
             )
-        for row in rows:
-            if row.needs_recovery:
-                self._cursors.rebuild(place, row.partition_id, row.number)
         if len(self._due) > _KEPT_LOOKS:
             self._due.clear()
             self._entered.clear()

@@ -85,14 +85,13 @@ class Due(NamedTuple):
     partition_id: int
     number: int
     needs_cursor: bool
-    needs_recovery: bool
 
 
 DELIVERABLE = Prepared(
     "deliverable",
     queries("subscription")["deliverable"],
     {"subscription_id": INT8, "topic_id": INT8, "taken_over": BOOL},
-    [INT8, INT4, BOOL, BOOL],
+    [INT8, INT4, BOOL],
 )
 _READ: list[Type[Any]] = [
     *(INT8, INT4, TEXT, BOOL, INT8, INT8),

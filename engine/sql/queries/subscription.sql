@@ -104,8 +104,7 @@ ON CONFLICT DO NOTHING
 -- active one, also those with something in flight, which its predecessor had. One row stands for
 -- there being none: with number -1 there is no partition here at all, so the topic may be gone; with
 -- -2 all partitions are offline.
-SELECT p.partition_id, p.number, c.partition_id IS NULL AS needs_cursor,
-    l.partition_id IS NULL AS needs_recovery
+SELECT p.partition_id, p.number, c.partition_id IS NULL AS needs_cursor
 FROM broker.partition p
 LEFT JOIN broker.cursor c
     ON c.partition_id = p.partition_id AND c.subscription_id = %(subscription_id)s
@@ -120,10 +119,10 @@ WHERE p.topic_id = %(topic_id)s AND p.online AND (
     OR (%(taken_over)s AND d.next_deadline IS NOT NULL)
 )
 UNION ALL
-SELECT 0, -1, true, false
+SELECT 0, -1, true
 WHERE NOT EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s)
 UNION ALL
-SELECT 0, -2, false, false
+SELECT 0, -2, false
 WHERE NOT EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s AND online)
     AND EXISTS (SELECT FROM broker.partition WHERE topic_id = %(topic_id)s)
 ORDER BY number

@@ -23,7 +23,7 @@ from engine.model.errors import (
 )
 from engine.model.message import MessageID, NewMessage, StoredMessage
 from engine.model.ranges import Ranges
-from engine.model.subscription import SubscriptionType
+from engine.model.subscription import InitialPosition, SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
@@ -690,6 +690,32 @@ def test_after_a_crash_a_consumer_alone_brings_its_partitions_back(engine: Engin
         engine.produce(partition, batch(str(partition.number)))
     lose_derived_state(engine)
     assert received(engine) == ["0", "1"]
+
+
+@pytest.mark.parametrize("call", ["acknowledge", "claim", "nack", "receive", "seek"])
+def test_after_a_crash_one_call_brings_all_of_its_partitions_back(
+    engine: Engine, call: str
+) -> None:
+    names = [PartitionName(TOPIC, number) for number in range(6)]
+    setup(engine, partitions=6)
+    for name in names:
+        engine.produce(name, batch("first", "second"))
+    messages = receive(engine)
+    ids = [message.message_id for message in messages]
+    lose_derived_state(engine)
+    if call == "acknowledge":
+        engine.acknowledge(SUBSCRIPTION, "c1", ids)
+    elif call == "claim":
+        engine.acknowledge(SUBSCRIPTION, "c1", ids, txn_id=open_txn(engine))
+    elif call == "nack":
+        engine.nack(SUBSCRIPTION, "c1", ids)
+    elif call == "receive":
+        assert len(receive(engine)) == len(ids)
+    else:
+        engine.subscription_operations.seek(SUBSCRIPTION, InitialPosition.LATEST)
+    left = {"acknowledge": 0, "seek": 0}.get(call, 2)
+    cursors = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert [cursor.backlog for cursor in cursors] == [left] * 6
 
 
 def test_a_grown_topic_is_received_whole_also_from_a_broker_that_is_new_to_it(
