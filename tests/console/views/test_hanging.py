@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import pytest
 from django.test import Client
 
@@ -58,6 +60,7 @@ def test_an_orphan_is_aborted_where_it_is_open(
     assert "Orphan" in text
     assert "its coordinator does not know it" in text
     address = f"/transactions/{orphan}/force-abort?partition={orders.partition}"
+    assert address in unquote(text)
     assert viewer.get(address).status_code == 403
     assert "is discarded (1 message)" in operator.get(address).content.decode()
     assert operator.post(address, {"reason": "x"}).status_code == 422

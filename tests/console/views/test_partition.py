@@ -120,7 +120,9 @@ def test_a_truncation_that_is_refused_keeps_the_form_and_says_why(
 
 def test_truncating_says_what_was_dropped(orders: Orders, engine: Engine, operator: Client) -> None:
     finish(engine, orders.open, TxnAction.ABORT)
+    assert "take it offline first" in words(operator, f"{HERE}/operate/truncate")
     operator.post(f"{HERE}/operate/offline", {"reason": REASON})
+    assert "take it offline first" not in words(operator, f"{HERE}/operate/truncate")
     answer = operator.post(f"{HERE}/operate/truncate", {"reason": REASON, "offset": "7"})
     assert answer.status_code == 200, answer.content
     assert "goes on at offset 7" in answer.content.decode()
@@ -176,6 +178,8 @@ def test_the_aborted_index_and_a_fetch_agree(orders: Orders, viewer: Client) -> 
     assert "2 messages returned, stable position 4 , the next fetch goes on at 5" in text
     assert "5 Message 3:2 no Held back: its transaction is undecided" in text
     assert f"{orders.aborted} 3 4 5 tells the client ; stops here" in text
+    one = words(viewer, f"{HERE}/aborted?start=1&end=1")
+    assert "1 message returned, stable position 4 , the next fetch goes on at 2" in one
 
 
 def test_verifying_the_index_names_a_row_that_lies(

@@ -70,7 +70,14 @@ def test_names_lead_to_their_pages(orders: Orders, viewer: Client, text: str, ad
 
 @pytest.mark.parametrize(
     "text",
-    ["orders:2", "topic:bill", "subscription:orders", "coordinator 16", "partition orders:9"],
+    [
+        "orders:2",
+        "topic:bill",
+        "subscription:orders",
+        "coordinator 16",
+        "coordinator x",
+        "partition orders:9",
+    ],
 )
 def test_what_is_not_there_or_of_another_kind_is_not_found(
     orders: Orders, viewer: Client, text: str
@@ -90,6 +97,15 @@ def test_a_partition_of_several_topics_is_listed_for_each(
         ("Partition", f"{TOPIC}:1"),
         ("Partition", f"{other}:1"),
     ]
+
+
+def test_names_that_begin_with_the_text_come_first(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    other = TopicName("public", "default", "all-bills")
+    engine.topics.create(other, TopicSettings())
+    items = viewer.get("/search/suggest", {"q": "bill"}).json()["items"]
+    assert [item["title"] for item in items] == ["billing", str(other)]
 
 
 def test_the_beginning_of_a_full_name_is_looked_for(orders: Orders, viewer: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -111,6 +112,9 @@ def test_a_token_is_shown_once_and_works(engine: Engine, operator: Client) -> No
     assert principal is not None
     assert (principal.name, principal.roles) == ("a-operator", {Role.OPERATOR})
     assert principal.topics == ("public/default/*", "x/*")
+    token = Token.objects.get()
+    assert token.expires_at is not None
+    assert token.expires_at - token.created_at == timedelta(days=7)
     assert secret not in operator.get("/settings/tokens").content.decode()
     entry = AuditEntry.objects.get(action="token.create")
     assert entry.who == "a-operator"
