@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from engine.log.offloaded import OffloadedFiles
-from engine.log.time_budget import TimeBudget
+from engine.log.time_budget import FAILURES, TimeBudget
 from engine.model.errors import (
     BrokerUnavailable,
     EngineError,
@@ -89,10 +89,14 @@ class Brokers:
 
     def on_each(self, work: Callable[[Database], int]) -> int:
         """Do periodic work on every broker. A broker that cannot be reached is left out, with a
-        warning in the log.
+        warning in the log, and so is one that is damaged.
 
         Returns:
             The sum of what ``work`` answered.
+
+        Raises:
+            Exception: whatever is not a broker's failure
+                (:data:`engine.log.time_budget.FAILURES`) ends the work.
         """
         total = 0
         for database in self:
@@ -102,6 +106,8 @@ class Brokers:
                 logger.warning(
                     "broker left out", broker=database.name, code=error.code, reason=error.message
                 )
+            except FAILURES:
+                logger.exception("broker left out", broker=database.name)
         return total
 
     def locate(self, topic: Topic, number: int) -> Location:
