@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import structlog
@@ -149,8 +150,8 @@ class Invariants:
 
     def step(self, coordinators: int, *, seconds: float = math.inf) -> int:
         """One round: the next coordinators, and the next partitions of each broker, from where the
-        last round stopped. A broker that cannot be reached is left out. When a partition cannot be
-        checked, those after it wait for the next round.
+        last round stopped. A broker that cannot be reached is left out. When a coordinator or a
+        partition cannot be checked, those after it wait for the next round.
 
         Args:
             seconds: after so long nothing more is begun, but at least one coordinator and one
@@ -160,14 +161,17 @@ class Invariants:
             How many checks found counter-examples.
         """
         share = seconds / (1 + len(self._reading.brokers.names))
-        broken = self._coordinators_round(coordinators, share)
-        for database in self._reading.brokers:
+        rounds = {"coordinators": partial(self._coordinators_round, coordinators)} | {
+            database.name: partial(self._round, database) for database in self._reading.brokers
+        }
+        broken = 0
+        for name, check in rounds.items():
             try:
-                broken += self._round(database, share)
+                broken += check(share)
             except EngineError:
                 continue  # Readiness names it, and so do the checks that needed it.
             except FAILURES:  # Damage that no check expects.
-                logger.exception("invariants not checked", broker=database.name)
+                logger.exception("invariants not checked", of=name)
         with self._database.session() as session:
             session.run("forget_checks")
         return broken
@@ -199,17 +203,19 @@ class Invariants:
         due = range(first, min(first + _COORDINATORS, coordinators))
         marks = highest_marks(self._reading)
         broken = reached = 0
-        for tc_id in due:
-            positions = self._positions(subject_of(tc_id))
-            position = positions.get("one_outcome", 0)
-            report = self.of_coordinator(tc_id, position=position, marks=marks)
-            broken += self._keep(report, begins=position == 0)
-            position = positions.get("ids_answer", 0)
-            broken += self._keep(self.of_ids(tc_id, position=position), begins=position == 0)
-            reached = tc_id + 1
-            if time.monotonic() >= until:
-                break
-        self._stop(subject, reached if reached < coordinators else 0)
+        try:
+            for tc_id in due:
+                reached = tc_id + 1
+                positions = self._positions(subject_of(tc_id))
+                position = positions.get("one_outcome", 0)
+                report = self.of_coordinator(tc_id, position=position, marks=marks)
+                broken += self._keep(report, begins=position == 0)
+                position = positions.get("ids_answer", 0)
+                broken += self._keep(self.of_ids(tc_id, position=position), begins=position == 0)
+                if time.monotonic() >= until:
+                    break
+        finally:  # One that cannot be checked is passed over by the next round.
+            self._stop(subject, reached if reached < coordinators else 0)
         return broken
 
     def _round(self, database: Database, seconds: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
@@ -16,7 +17,7 @@ from engine.inspect import invariants
 from engine.inspect.checks import Check
 from engine.inspect.invariants import Report
 from engine.log.time_budget import TimeBudget
-from engine.model.errors import InvalidRequest, PartitionUnavailable
+from engine.model.errors import InvalidRequest, PartitionUnavailable, TimeLimitExceeded
 from engine.model.page import encode_cursor
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import BufferKind
@@ -516,6 +517,29 @@ def test_a_partition_that_cannot_be_checked_holds_up_no_other(
         str(P1),
         str(PartitionName(TOPIC, 2)),
     }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TimeLimitExceeded("canceling statement due to statement timeout"), ValueError("damage")],
+)
+def test_a_coordinator_that_cannot_be_checked_holds_up_no_other_and_no_partition(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    make_topic(engine, partitions=1)
+    checker = engine.inspect._invariants
+    check = checker.of_coordinator
+
+    def too_long(tc_id: int, **options: Any) -> Report:
+        if tc_id == 0:
+            raise error
+        return check(tc_id, **options)
+
+    monkeypatch.setattr(checker, "of_coordinator", too_long)
+    for _ in range(2):
+        engine.inspect.check_invariants()
+    items = engine.inspect.invariant_state(limit=500).page.items
+    assert {one.subject for one in items} == {str(P0), *(f"coordinator:{tc}" for tc in (1, 2, 3))}
 
 
 def test_a_worker_s_time_limit_ends_the_step(
