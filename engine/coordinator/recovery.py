@@ -15,8 +15,8 @@ import structlog
 
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
-from engine.log.time_budget import TimeBudget
-from engine.model.errors import CoordinatorNotFound, EngineError
+from engine.log.time_budget import FAILURES, TimeBudget
+from engine.model.errors import CoordinatorNotFound
 from engine.postgres.database import Database
 
 logger = structlog.get_logger(__name__)
@@ -57,10 +57,10 @@ class CoordinatorRecovery:
                     step_done = self._finalizer.finalize(tc_id, limit=_BATCH, worker=worker)
                     ended += step_done.ended
                     waiting += step_done.waiting
-                    if step_done.ended < _BATCH:
+                    if not step_done.leaves_more(_BATCH):
                         break
-            except EngineError as error:  # A sweep tries this one again; go on with the others.
-                logger.warning("coordinator not recovered", tc_id=tc_id, code=error.code)
+            except FAILURES as error:  # A sweep tries this one again; go on with the others.
+                logger.warning("coordinator not recovered", tc_id=tc_id, exc_info=error)
         with self._database.session() as session:
             session.run("end_recovery", tc_ids=recovering)
         return Recovered(

@@ -10,6 +10,7 @@ import pytest
 import redis
 from django.contrib.sessions.models import Session
 from django.db.models.functions import Now
+from psycopg.errors import DataCorrupted
 
 from engine import Engine
 from engine.coordinator.finalization import Finalized, Finalizer
@@ -215,15 +216,18 @@ def test_an_end_that_waits_for_its_broker_does_not_end_the_round_of_the_others(
     assert statuses == [TxnStatus.COMMITTING, TxnStatus.COMMITTED, TxnStatus.COMMITTED]
 
 
+@pytest.mark.parametrize(
+    "trouble", [TimeLimitExceeded("one of them takes too long"), DataCorrupted("invalid page")]
+)
 def test_one_coordinators_trouble_does_not_hold_up_the_others(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     waiting, free = ended_transaction(engine, tc_id=0), ended_transaction(engine, tc_id=1)
     carry_out = Finalizer.finalize
 
     def failing_for_the_first(self: Finalizer, *tc_ids: int, **how: Any) -> Finalized:
         if 0 in tc_ids:
-            raise TimeLimitExceeded("one of them takes too long")
+            raise trouble
         return carry_out(self, *tc_ids, **how)
 
     with monkeypatch.context() as patched:

@@ -11,6 +11,7 @@ from celery.signals import worker_ready
 from django.conf import settings
 from kombu.exceptions import OperationalError
 
+from engine.log.time_budget import FAILURES
 from engine.model.errors import CoordinatorUnavailable, EngineError
 from txnconsole.access import sessions
 from txnconsole.alerts import bundling, delivering, evaluating, trimming
@@ -101,12 +102,14 @@ def _finalize(tc_ids: Collection[int]) -> None:
                 return
     except CoordinatorUnavailable:
         raise
-    except EngineError as error:
+    except FAILURES as error:
         if len(tc_ids) > 1:
             for tc_id in tc_ids:
                 _finalize((tc_id,))
-        else:
+        elif isinstance(error, EngineError):
             _log.warning("finalize failed", tc_ids=tc_ids, code=error.code, error=error.message)
+        else:
+            _log.exception("finalize failed", tc_ids=tc_ids)
 
 
 @app.task(name="txnconsole.sweep")

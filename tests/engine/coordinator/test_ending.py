@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psycopg
 import pytest
 
 from engine import Engine
+from engine.coordinator import recovery
+from engine.coordinator.finalization import Finalized
 from engine.model.errors import (
     CoordinatorNotFound,
     EngineError,
@@ -246,6 +248,28 @@ def test_a_starting_worker_expires_and_drives_on_and_says_so(engine: Engine) -> 
     assert stats[1].recover_started_at is None
     assert (stats[2].owner, stats[1].owner) == ("worker-2", None)
     assert engine.recovery.run("worker-3").coordinators == ()
+
+
+def test_a_starting_worker_goes_on_behind_a_damaged_coordinator_and_an_end_that_waits(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine, partitions=2)
+    damaged, waiting, *free = (open_txn(engine, tc_id=tc_id) for tc_id in (0, 1, 1, 1))
+    engine.coordinator.add_partitions(waiting, [P0])
+    for txn_id in (damaged, waiting, *free):
+        engine.coordinator.end(txn_id, COMMIT)
+    carry_out = engine.finalizer.finalize
+
+    def damaged_for_the_first(*tc_ids: int, **how: Any) -> Finalized:
+        if 0 in tc_ids:
+            raise psycopg.errors.DataCorrupted
+        return carry_out(*tc_ids, **how)
+
+    monkeypatch.setattr(engine.finalizer, "finalize", damaged_for_the_first)
+    monkeypatch.setattr(recovery, "_BATCH", 2)
+    with unreachable(engine, engine.log.locate(P0).database.name):
+        recovered = engine.recovery.run("worker-1")
+    assert (recovered.ended, recovered.waiting) == (2, 1)
 
 
 def test_one_coordinator_is_recovered_at_once_also_what_waits_for_its_next_attempt(
