@@ -10,6 +10,7 @@ from __future__ import annotations
 import structlog
 
 from engine.log.brokers import Brokers
+from engine.log.time_budget import FAILURES
 from engine.log.topic_partitions import delete_partitions, delete_some_rows
 from engine.model.errors import EngineError, PartitionUnavailable, TimeLimitExceeded
 from engine.model.topic import Topic
@@ -38,6 +39,8 @@ class TopicDeletions:
                 self._delete_on(broker, topic.topic_id)
             except (PartitionUnavailable, TimeLimitExceeded) as error:
                 _told_to_wait(broker, error)
+            except FAILURES:
+                logger.exception("topic's deletion waits", broker=broker)
 
     def finish(self) -> int:
         """Delete what is left of deleted topics on brokers that could not be reached at that time,
@@ -58,17 +61,24 @@ class TopicDeletions:
                 self._delete_on(broker, row.topic_id)
             except TimeLimitExceeded as error:
                 _told_to_wait(broker, error)
-                with self._catalog.session() as session:
-                    session.run("postpone_dropped_topic", topic_id=row.topic_id, broker=broker)
+                self._postpone(broker, row.topic_id)
                 slow += 1
                 if slow == _SLOW:
                     break  # the broker itself is slow; the next sweep begins with the others
             except PartitionUnavailable as error:
                 _told_to_wait(broker, error)
                 break  # one refusal is enough, however much the broker still has
+            except FAILURES:
+                logger.exception("topic's deletion waits", broker=broker)
+                self._postpone(broker, row.topic_id)
             else:
                 finished += 1
         return finished
+
+    def _postpone(self, broker: str, topic_id: int) -> None:
+        """Let others come first. Raises CoordinatorUnavailable: none can go on now."""
+        with self._catalog.session() as session:
+            session.run("postpone_dropped_topic", topic_id=topic_id, broker=broker)
 
     def _delete_on(self, broker: str, topic_id: int) -> None:
         """Delete a topic that is no longer in the catalog on one broker.

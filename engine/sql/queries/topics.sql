@@ -127,12 +127,12 @@ INSERT INTO coordinator.dropped_topic (topic_id, broker)
 SELECT DISTINCT topic_id, unnest(brokers) FROM gone
 
 -- dropped_topics --
--- First those whose deletion has not run out of time, then those for which that was longest ago.
+-- First those whose deletion has not run out of time or failed, then those for which that was longest ago.
 SELECT topic_id, broker FROM coordinator.dropped_topic
 WHERE broker = %(broker)s ORDER BY tried_at NULLS FIRST, topic_id LIMIT %(limit)s
 
 -- postpone_dropped_topic --
--- Its deletion has run out of time.
+-- Its deletion has run out of time, or failed.
 UPDATE coordinator.dropped_topic SET tried_at = clock_timestamp()
 WHERE topic_id = %(topic_id)s AND broker = %(broker)s
 

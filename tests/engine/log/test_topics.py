@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from engine import Engine
-from engine.log import questions, topic_partitions
+from engine.log import questions, topic_deletions, topic_partitions
 from engine.log.brokers import Brokers, Location
 from engine.log.topic_partitions import make_partitions
 from engine.model.errors import (
@@ -28,7 +28,7 @@ from engine.model.read_position import ReadPosition
 from engine.model.subscription import InitialPosition, SubscriptionType
 from engine.model.topic import BufferKind, Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
-from engine.postgres.database import Session
+from engine.postgres.database import Database, Session
 from engine.settings import EngineSettings
 from tests.engine.concurrency.waiting import Background
 from tests.engine.support import (
@@ -287,6 +287,37 @@ def test_deletions_that_are_held_up_again_and_again_come_after_the_others(
         assert [impatient.topics.finish_deletions() for _ in range(2)] == [3, 1]
         assert _waiting(engine) == [(topic_id, "broker-1") for topic_id in held]
     impatient.close()
+
+
+def test_a_deletion_that_fails_on_a_damaged_broker_delays_no_other(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = _deletions_to_finish(engine, "first", "second")
+    delete = topic_deletions.delete_partitions
+
+    def damaged(database: Database, topic_id: int) -> None:
+        if (database.name, topic_id) == ("broker-1", first):
+            raise psycopg.errors.DataCorrupted
+        delete(database, topic_id)
+
+    monkeypatch.setattr(topic_deletions, "delete_partitions", damaged)
+    assert engine.topics.finish_deletions() == 3
+    assert _waiting(engine) == [(first, "broker-1")]
+
+
+def test_a_topic_is_deleted_though_a_broker_of_it_is_damaged(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> None:
+        raise psycopg.errors.DataCorrupted
+
+    make_topic(engine)
+    topic = engine.topics.get(TOPIC)
+    with monkeypatch.context() as patched:
+        patched.setattr(topic_deletions, "delete_partitions", damaged)
+        engine.topics.delete(TOPIC)
+    assert _waiting(engine) == [(topic.topic_id, *topic.brokers)]
+    assert engine.topics.finish_deletions() == 1
 
 
 def _deletions_to_finish(engine: Engine, *names: str) -> list[int]:
