@@ -31,6 +31,7 @@ from engine.log.appending import Batch
 from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
 from engine.log.rows import subscription_of
+from engine.log.time_budget import FAILURES
 from engine.log.topics import Topics
 from engine.model.batch import CorruptBatch
 from engine.model.errors import (
@@ -97,8 +98,9 @@ class DeadLetters:
 
     def sweep(self) -> int:
         """Go on with every move that was interrupted; the workers call this every few seconds. A
-        move that cannot go on, because its dead-letter topic is gone or a partition is offline,
-        holds up no other. A broker that is away is asked once, however many letters wait for it.
+        move that cannot go on, because its dead-letter topic is gone or a partition is offline or
+        damaged, holds up no other. A broker that is away is asked once, however many letters wait
+        for it.
 
         Returns:
             How many messages have arrived.
@@ -169,6 +171,8 @@ class DeadLetters:
                 code=error.code,
                 reason=error.message,
             )
+        except FAILURES:
+            logger.exception("dead letters wait", subscription=str(place.name))
         return len(arrived)
 
     def _park(self, place: Place, row: Row, cause: str) -> None:

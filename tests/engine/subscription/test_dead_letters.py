@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from psycopg.errors import DataCorrupted
 
 from engine import Engine
 from engine.log import appending
+from engine.log.offloaded import OffloadedFiles
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -22,7 +25,7 @@ from engine.model.message import StoredMessage
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.postgres.database import Row, Session
+from engine.postgres.database import Database, Row, Session
 from engine.subscription import dead_letter_reading, dead_letters
 from tests.engine.support import (
     P0,
@@ -120,12 +123,12 @@ def test_a_move_that_is_interrupted_is_finished_once(
     give_back(engine, "a", "b")
 
     def dies(*_: object, **__: object) -> None:
-        raise RuntimeError("killed")
+        raise SystemExit("killed")
 
     step = "_send" if moment == "before it is produced" else "_settle"
     with monkeypatch.context() as patch:
         patch.setattr(engine._dead_letters, step, dies)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(SystemExit):
             engine.receive(SUBSCRIPTION, "c")
     lose_derived_state(engine)
     assert received(engine) == []
@@ -192,6 +195,25 @@ def test_one_whose_dead_letter_topic_is_gone_delays_only_itself(
     assert engine.move_dead_letters() == 1
     [letter] = engine.log.fetch(PartitionName(also, 0)).messages
     assert letter.properties["REAL_SUBSCRIPTION"] == "other"
+
+
+def test_a_partition_whose_letters_cannot_be_read_delays_only_itself(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(engine, "a", redeliveries=0)
+    other = SubscriptionName(TOPIC, "other")
+    subscribe(engine, other, max_redeliveries=0, dead_letter_topic=DEAD)
+    interrupted(engine, monkeypatch, SUBSCRIPTION, other)
+    read = dead_letter_reading.read
+
+    def damaged(database: Database, rows: Sequence[Row], files: OffloadedFiles) -> Any:
+        if rows[0].name == SUBSCRIPTION.name:
+            raise DataCorrupted
+        return read(database, rows, files)
+
+    monkeypatch.setattr(dead_letter_reading, "read", damaged)
+    assert engine.move_dead_letters() == 1
+    assert [each.properties["REAL_SUBSCRIPTION"] for each in letters(engine)] == ["other"]
 
 
 @pytest.mark.parametrize("offline", [0, 2])
@@ -664,11 +686,11 @@ def test_a_parked_letter_is_moved_once_whatever_happens_in_between(
     broker_sql(engine, "UPDATE broker.dead_letter SET retry_at = 'epoch'")
 
     def dies(*_: object) -> None:
-        raise RuntimeError("killed")
+        raise SystemExit("killed")
 
     with monkeypatch.context() as patch:
         patch.setattr(engine._dead_letters, "_settle", dies)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(SystemExit):
             engine.move_dead_letters()
     assert engine.move_dead_letters() == 1
     assert len(letters(engine)) == 1
