@@ -9,8 +9,9 @@ import logging
 import smtplib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ from django.db.models.functions import Now
 
 from tests.alerts.conftest import alert, pass_time, webhook
 from tests.alerts.receiver import Receiver
-from txnconsole.alerts import delivering
+from txnconsole.alerts import bundling, delivering
 from txnconsole.alerts.bundling import MAX_NOTICES, bundle
 from txnconsole.alerts.composing import compose_test
 from txnconsole.alerts.delivering import MAX_ATTEMPTS, deliver, pause_seconds, send_again
@@ -75,6 +76,25 @@ def test_notices_wait_for_others_and_become_one_message() -> None:
     assert "Firing (2)" in content["text"]
     assert "1 min 01 s, more than 1 min" in content["text"]
     assert "Resolved (1)" in content["text"]
+
+
+def test_a_channel_whose_notices_cannot_be_told_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compose = bundling.compose
+
+    def failing_for_the_first(notices: Sequence[Notice], address: str) -> dict[str, Any]:
+        if notices[0].channel_id == first.pk:
+            raise ValueError("a defect")
+        return compose(notices, address)
+
+    first, second = webhook(), webhook(name="another")
+    for channel in (first, second):
+        notice(channel, alert(channel.pk))
+    pass_time(11)
+    monkeypatch.setattr(bundling, "compose", failing_for_the_first)
+    assert bundle() == 1
+    assert Message.objects.get().channel == second
 
 
 def test_what_came_and_went_meanwhile_is_told_as_it_is_now() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
@@ -17,17 +18,25 @@ from txnconsole.enginedb.clock import database_now
 GROUP_WAIT = timedelta(seconds=10)
 #: The most notices in one message; when there are so many, they do not wait any longer.
 MAX_NOTICES = 200
+_log = structlog.get_logger(__name__)
 
 
 def bundle() -> int:
-    """Make messages of the notices that have waited long enough, one for each channel.
+    """Make messages of the notices that have waited long enough, one for each channel; one whose
+    message cannot be made does not hold up the others.
 
     Returns:
         How many messages.
     """
     waiting = Notice.objects.filter(message=None, channel__enabled=True)
     channels = waiting.order_by().values_list("channel_id", flat=True).distinct()
-    return sum(_bundle(channel_id) for channel_id in list(channels))
+    made = 0
+    for channel_id in list(channels):
+        try:
+            made += _bundle(channel_id)
+        except Exception:  # Nothing is half done; the next task tries it again.
+            _log.exception("notices not bundled", channel=channel_id)
+    return made
 
 
 def _bundle(channel_id: int) -> bool:
