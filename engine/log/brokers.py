@@ -23,6 +23,8 @@ from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
 
+_KEPT_PARTITIONS = 100_000
+
 #: The files of statements for a broker's database.
 FILES = (
     *("append", "partitions", "broker", "sidecar", "recovery", "retention"),
@@ -118,16 +120,19 @@ class Brokers:
             PartitionUnavailable: its broker cannot be reached.
         """
         database = self.get(topic.broker_of(number))
-        key = (topic.topic_id, number)
-        if key not in self._partition_ids:
+        partition_id = self._partition_ids.get((topic.topic_id, number))
+        if partition_id is None:
             with database.session() as session:
                 rows = session.all("partition_ids", topic_ids=[topic.topic_id])
+            ids = {(topic.topic_id, row.number): row.partition_id for row in rows}
+            partition_id = ids.get((topic.topic_id, number))
             with self._lock:
-                for row in rows:
-                    self._partition_ids[topic.topic_id, row.number] = row.partition_id
-        if key not in self._partition_ids:
+                if len(self._partition_ids) >= _KEPT_PARTITIONS:
+                    self._partition_ids.clear()
+                self._partition_ids.update(ids)
+        if partition_id is None:
             raise PartitionNotFound(f"{PartitionName(topic.name, number)} is not there yet.")
-        return Location(database, self._partition_ids[key])
+        return Location(database, partition_id)
 
     def forget(self, topic_id: int) -> None:
         """Drop what is remembered of a deleted topic."""

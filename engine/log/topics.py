@@ -47,6 +47,7 @@ _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication"
 #: the partition; then the name may already be another topic's
 #: (:func:`engine.log.retry.retry_if_recreated`).
 _REMEMBERED_SECONDS = 5.0
+_KEPT_TOPICS = 10_000
 
 
 class Topics:
@@ -368,6 +369,8 @@ class Topics:
 
     def _remember(self, topic: Topic) -> Topic:
         with self._lock:
+            if len(self._known) >= _KEPT_TOPICS:
+                self._known.clear()
             self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
         return topic
 

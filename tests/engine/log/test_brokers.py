@@ -6,10 +6,16 @@ import pytest
 from billiard.exceptions import SoftTimeLimitExceeded
 from psycopg.errors import DataCorrupted
 
+from engine import Engine
+from engine.log import brokers as log_brokers
+from engine.log import topics
 from engine.log.brokers import Brokers
 from engine.model.errors import BrokerUnavailable
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Database
 from engine.settings import EngineSettings
+from tests.engine.support import batch
 
 
 @pytest.fixture
@@ -27,6 +33,23 @@ def test_a_broker_that_fails_is_left_out_of_periodic_work(
         return 10
 
     assert brokers.on_each(work) == 20
+
+
+def test_a_process_that_sees_many_topics_come_and_go_remembers_only_some(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "_KEPT_TOPICS", 2)
+    monkeypatch.setattr(log_brokers, "_KEPT_PARTITIONS", 2)
+    names = [TopicName("public", "default", f"topic-{number}") for number in range(5)]
+    places = set()
+    for name in names:
+        engine.topics.create(name, TopicSettings())
+    for name in names:
+        engine.produce(PartitionName(name, 0), batch("a"))
+        places.add(engine.log.locate(PartitionName(name, 0)))
+    assert len(places) == 5
+    assert len(engine.topics._known) <= 2
+    assert len(engine._brokers._partition_ids) <= 2
 
 
 def test_a_worker_s_time_limit_ends_periodic_work(brokers: Brokers) -> None:
