@@ -34,7 +34,12 @@ from engine.inspect.reading import Reading
 from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
 from engine.log.rows import partition_of
 from engine.log.time_budget import FAILURES
-from engine.model.errors import EngineError, PartitionNotFound, TopicNotFound
+from engine.model.errors import (
+    CoordinatorUnavailable,
+    PartitionNotFound,
+    PartitionUnavailable,
+    TopicNotFound,
+)
 from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database, Row, Session
@@ -168,9 +173,9 @@ class Invariants:
         for name, check in rounds.items():
             try:
                 broken += check(share)
-            except EngineError:
+            except (CoordinatorUnavailable, PartitionUnavailable):
                 continue  # Readiness names it, and so do the checks that needed it.
-            except FAILURES:  # Damage that no check expects.
+            except FAILURES:  # It takes too long, or there is damage that no check expects.
                 logger.exception("invariants not checked", of=name)
         with self._database.session() as session:
             session.run("forget_checks")
