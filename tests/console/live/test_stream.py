@@ -7,12 +7,13 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
+from typing import NoReturn
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import Group, User
-from django.db import connections
-from django.http import HttpResponse
+from django.db import OperationalError, connections
+from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, Client
 
 from engine import Engine
@@ -96,6 +97,21 @@ def test_a_stream_says_bye_when_its_user_has_signed_out(session: str) -> None:
         client.cookies["sessionid"] = session
         client.post("/logout")
         connections.close_all()
+
+    follow(session, scenario)
+
+
+def test_a_stream_says_bye_when_its_session_cannot_be_looked_up(
+    session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(request: HttpRequest) -> NoReturn:
+        raise OperationalError("the coordinators' database is away")
+
+    monkeypatch.setattr("txnconsole.console.live.stream.get_user", away)
+
+    async def scenario(stream: AsyncIterator[str], _hub: Hub) -> None:
+        assert await anext(stream) == "retry: 2000\n\n"
+        assert reason_of([text async for text in stream][-1]) == "away"
 
     follow(session, scenario)
 

@@ -17,6 +17,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.live.channels import Channel
 from txnconsole.console.live.frames import HEARTBEAT, RETRY, frame
 from txnconsole.console.live.hub import Hub, TooManyStreams, hub
+from txnconsole.enginedb.away import DATABASE_AWAY
 
 #: Seconds of silence after which a comment keeps the connection open.
 HEARTBEAT_SECONDS = 15.0
@@ -64,12 +65,14 @@ def _goodbye(session_key: str, channel: Channel, hears_alerts: bool) -> str | No
     """Why the session may not listen any more; None while it may. It leaves no connection open.
 
     A user who has lost a role is still signed in, and is not sent to sign in again: that would not
-    help.
+    help. Nor is one of whom nothing is known while the database is away: the page comes back.
     """
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     try:
         principal = principal_of(get_user(request))
+    except DATABASE_AWAY:
+        return "away"
     finally:
         connections.close_all()
     if principal is None:
