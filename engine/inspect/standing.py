@@ -6,11 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import structlog
+
 from engine.log.rows import partition_of, subscription_of
+from engine.log.time_budget import FAILURES
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database, Row
+
+logger = structlog.get_logger(__name__)
 
 #: A partition is late when a transaction has been ongoing there for longer than the longest timeout
 #: and this (Kafka's LATE_TRANSACTION_BUFFER_MS; reference/peers.md §0.9).
@@ -78,7 +83,8 @@ class BrokerStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The figures of all databases; None for a database that does not answer. Brokers by name."""
+    """The figures of all databases; None for a database that does not answer or cannot be read.
+    Brokers by name."""
 
     coordinators: CoordinatorsStanding | None
     brokers: dict[str, BrokerStanding | None]
@@ -109,13 +115,20 @@ def _answered(asked: Future[T | None]) -> T | None:
     return asked.result() if asked.done() else None
 
 
+def _log_damage(database: Database, error: Exception) -> None:
+    """That a database does not answer is told by the figures alone."""
+    if not isinstance(error, EngineError):
+        logger.warning("figures not read", database=database.name, exc_info=error)
+
+
 def _coordinators(database: Database) -> CoordinatorsStanding | None:
     try:
         with database.session() as session:
             rows = session.all("live_of_coordinators")
             ages = session.all("live_ages")[0]
             broken = session.all("broken_checks")[0].broken
-    except EngineError:
+    except FAILURES as error:
+        _log_damage(database, error)
         return None
     live = {(row.tc_id, TxnStatus(row.status)): row.count for row in rows if row.status}
     return CoordinatorsStanding(
@@ -137,7 +150,8 @@ def _broker(database: Database, late_ms: int, one_by_one: bool) -> BrokerStandin
             if one_by_one:
                 partitions = session.all("standing_of_partitions", limit=_LISTED)
                 subscriptions = session.all("pending_acks_by_subscription", limit=_LISTED)
-    except EngineError:
+    except FAILURES as error:
+        _log_damage(database, error)
         return None
     return BrokerStanding(
         held_back=row.held_back,

@@ -102,3 +102,15 @@ def test_what_does_not_answer_is_told_as_such(engine: Engine) -> None:
     assert standing.coordinators is not None
     assert [found is None for found in standing.brokers.values()].count(True) == 1
     assert standing.brokers[name] is None
+
+
+def test_what_is_damaged_is_told_as_what_does_not_answer(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(engine._brokers.get("broker-1")._queries, "standing", "TABLE lost")
+    found = engine.inspect.standing()
+    assert found.brokers["broker-1"] is None
+    assert found.brokers["broker-2"] is not None
+    assert found.coordinators is not None
+    monkeypatch.setitem(engine._database._queries, "live_ages", "TABLE lost")
+    assert engine.inspect.standing().coordinators is None
