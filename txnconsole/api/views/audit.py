@@ -57,8 +57,8 @@ class AuditExport(Endpoint):
     def get(self, call: Call[None, ExportAudit]) -> Lines:
         """Oldest first, one JSON object a line, up to the newest entry at the time of the call.
 
-        The header `Audit-Head` has the number and hash of that entry; an export without filters
-        ends with it.
+        The header `Audit-Head` has the number of that entry, or of the last one before `before`; an
+        export without other filters ends with it.
         """
         wanted = call.query.filter()
         numbers = reading.numbers_of(wanted)
