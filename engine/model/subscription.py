@@ -148,7 +148,7 @@ class SubscriptionStatus:
 class AckAnswer:
     """What became of each message of an acknowledgement: deleted, pending its transaction's end, or
     dropped. An acknowledgement outside transactions is dropped for a message that a transaction
-    holds (PIP-31)."""
+    holds (PIP-31), or that is on its way to the dead-letter topic."""
 
     acked: tuple[MessageID, ...] = ()
     pending: tuple[MessageID, ...] = ()

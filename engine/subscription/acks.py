@@ -79,7 +79,7 @@ class _Part:
 
 
 class Acknowledgements:
-    """Acknowledges messages: all that a call names, or none.
+    """Acknowledges messages; in a transaction all that a call names, or none.
 
     Args:
         confirm: records with the transaction's coordinator that a call has claimed everything.

@@ -41,11 +41,12 @@ class AsyncConsumer:
     async def ack(
         self, *messages: Message | str, txn: OpenTransaction | None = None
     ) -> Acknowledged:
-        """Acknowledge these messages, all or none; in a transaction, with effect from its commit.
+        """Acknowledge these messages; in a transaction all or none, with effect from its commit.
+        Without one, those that a transaction holds are left alone (``dropped``).
 
         Raises:
-            TransactionConflict: one is acknowledged already, or pending in another transaction;
-                this transaction can only be aborted then (PIP-31).
+            TransactionConflict: one is acknowledged already, or pending in another transaction than
+                ``txn``, which can only be aborted then (PIP-31).
         """
         return await self._acknowledge(messages, "INDIVIDUAL", txn)
 

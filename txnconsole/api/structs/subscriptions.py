@@ -262,9 +262,9 @@ class DeletedSubscription(Answer):
 
 class Acknowledged(Answer):
     """The message ids by what became of them: acknowledged for good, pending until their
-    transaction ends, or dropped (PIP-31): left alone because a transaction holds them. Of a
-    `CUMULATIVE` acknowledgement `dropped` also names the messages before its own that it has left,
-    a thousand of them at most."""
+    transaction ends, or dropped (PIP-31): left alone because a transaction holds them or they are
+    on their way to the dead-letter topic. Of a `CUMULATIVE` acknowledgement `dropped` also names
+    the messages before its own that it has left, a thousand of them at most."""
 
     acked: list[MessageIDText]
     pending: list[MessageIDText]

@@ -132,7 +132,8 @@ class Position(SubscriptionEndpoint):
         again.
 
         409 `TopicInUse` while acknowledgements are pending. With `force`, for operators, the
-        transactions that hold them are first aborted as a whole; the audit log keeps the `reason`.
+        transactions that hold them are ended first: as they were decided, and those that are open
+        by aborting them as a whole; the audit log keeps the `reason`.
         """
         body = call.body
         if body.force and not call.principal.may(Permission.TRANSACTION_ABORT_ANY):
@@ -202,10 +203,14 @@ class Acknowledgements(PackingEndpoint, SubscriptionEndpoint):
         summary="Acknowledge messages",
     )
     def post(self, call: Call[Acknowledge, NoQuery]) -> Acknowledged:
-        """Takes effect at once, or with `txn_id` when that transaction commits. It acknowledges all
-        messages or none: 409 `TransactionConflict` names the messages that another transaction
-        holds. `CUMULATIVE`, for EXCLUSIVE and FAILOVER subscriptions, takes one message and
-        acknowledges all of its partition up to it."""
+        """Takes effect at once, or with `txn_id` when that transaction commits.
+
+        In a transaction it acknowledges all messages or none: 409 `TransactionConflict` names the
+        messages that another transaction holds, or that are acknowledged already. Without one,
+        messages that a transaction holds, or that are on their way to the dead-letter topic, are
+        left alone: `dropped` names them. `CUMULATIVE`, for EXCLUSIVE and FAILOVER subscriptions,
+        takes one message and acknowledges all of its partition up to it.
+        """
         body = call.body
         message_ids = all_named("message_ids", MessageID.parse, body.message_ids)
         txn_id = None if body.txn_id is None else named("txn_id", TxnID.parse, body.txn_id)
