@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine import Engine
+from engine.coordinator import listing
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
@@ -16,6 +17,7 @@ from tests.console.questions import Questions
 from tests.engine.coordinator.test_archive import archive
 from tests.engine.support import finalize, sql, unreachable
 from tests.pulsar.conftest import PulsarTool, bits
+from txnconsole.pulsar import transactions as pulsar_transactions
 from txnconsole.pulsar.names import txn_text
 
 _P0 = f"{TOPIC}-partition-0"
@@ -234,6 +236,17 @@ def test_slow_means_old_whatever_the_timeout(tool: PulsarTool, program: Caller, 
     assert [each["timeoutAt"] for each in listed.values()] == [3_600_000]
     tc_id = int(young.split(":")[0])
     assert tool.get(f"slowTransactions/0?coordinatorId={(tc_id + 1) % 4}") == {}
+
+
+def test_slow_ones_are_found_behind_very_many_of_another_coordinator(
+    tool: PulsarTool, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pulsar's call knows no pages, and a page looks at a bounded number of transactions."""
+    monkeypatch.setattr(listing, "_SCAN_LIMIT", 2)
+    *_, last = (engine.coordinator.open(owner="o", tc_id=tc_id).txn_id for tc_id in (0, 0, 0, 1))
+    assert list(tool.get("slowTransactions/0?coordinatorId=1")) == [txn_text(last)]
+    monkeypatch.setattr(pulsar_transactions, "MOST_SLOW", 2)
+    assert len(tool.get("slowTransactions/0")) == 2
 
 
 def test_pending_acks_are_found_by_position(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from msgspec import UNSET
 
 from engine.inspect.places import Place, Places
@@ -12,6 +15,7 @@ from engine.model.transaction import (
     TransactionFilter,
     TransactionOrder,
 )
+from engine.model.txn_id import TxnID
 from engine.model.txn_status import LIVE, EndReason, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
@@ -62,18 +66,15 @@ class SlowTransactions(PulsarEndpoint):
     def get(self, call: Call[None, OfCoordinator]) -> dict[str, TransactionMetadata]:
         """The oldest 500 that have not ended `timeout` ms after they were opened."""
         tc_id = call.query.coordinator_id
-        page = engine().coordinator.list(
-            TransactionFilter(
-                statuses=LIVE,
-                tc_id=tc_id,
-                min_age_ms=min(self.kwargs["timeout"], MAX_RETENTION_MS),  # None is a century old.
-            ),
-            order=TransactionOrder.OLDEST,
-            limit=MOST_SLOW,
+        slow = TransactionFilter(
+            statuses=LIVE,
+            tc_id=tc_id,
+            min_age_ms=min(self.kwargs["timeout"], MAX_RETENTION_MS),  # None is a century old.
         )
-        if tc_id is not None and not page.items:
+        found = list(islice(_oldest(slow), MOST_SLOW))
+        if tc_id is not None and not found:
             engine().coordinator.stats_of(tc_id)  # None is slow, or there is no such coordinator.
-        where = engine().inspect.transactions.places(header.txn_id for header in page.items)
+        where = engine().inspect.transactions.places(found)
         return {txn_text(one.txn_id): metadata(one, where) for one in where.transactions}
 
 
@@ -106,6 +107,19 @@ class Abort(PulsarTxnEndpoint):
     def post(self, call: Call[None, NoQuery]) -> None:
         """Answers once ABORTING is durable."""
         operations.abort(self.actor(), self.txn_id, REASON, end_reason=lambda _: EndReason.OPERATOR)
+
+
+def _oldest(wanted: TransactionFilter) -> Iterator[TxnID]:
+    """The transactions that match, page by page: a page may be short, even empty."""
+    cursor: str | None = None
+    while True:
+        page = engine().coordinator.list(
+            wanted, order=TransactionOrder.OLDEST, limit=MOST_SLOW, cursor=cursor
+        )
+        yield from (header.txn_id for header in page.items)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
