@@ -138,6 +138,55 @@ def test_a_reading_that_fails_is_told_and_the_channel_goes_on(
     run(scenario)
 
 
+def test_who_joins_while_a_channel_cannot_be_read_is_told_so_and_not_where_it_stood(
+    feed: CountingFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txnconsole.console.live.hub.INTERVAL_FAILING", INTERVAL)
+
+    async def scenario(hub: Hub) -> None:
+        first = hub.join("a", lambda: feed)
+        assert "event: hello" in str(await first.next(60))
+        feed.error = PartitionUnavailable("broker-2 is down.")
+        while "event: fault" not in str(await first.next(60)):
+            pass
+        later = hub.join("a", lambda: feed)
+        assert "broker-2 is down." in str(await later.next(60))
+        feed.error = None
+        for listener in (first, later):  # A tick would tell nobody what was missed meanwhile.
+            while "event: fault" in (text := str(await listener.next(60))):
+                pass
+            assert "event: hello" in text
+
+    run(scenario)
+
+
+def test_a_reading_that_does_not_come_back_is_told_until_it_does() -> None:
+    release, stuck = threading.Event(), threading.Event()
+
+    class Freezing(CountingFeed):
+        def read(self) -> Reading:
+            if self.readings:
+                stuck.set()
+                release.wait(60)
+            return super().read()
+
+    async def scenario(hub: Hub) -> None:
+        first = hub.join("a", Freezing)
+        while "have not answered yet" not in str(await first.next(60)):
+            pass
+        assert stuck.is_set()
+        later = hub.join("a", Freezing)
+        for _ in range(2):
+            assert "have not answered yet" in str(await later.next(60))
+        release.set()
+        for listener in (first, later):
+            while "event: fault" in (text := str(await listener.next(60))):
+                pass
+            assert text.startswith("id: 2\nevent: hello\n")
+
+    run(scenario, unanswered=INTERVAL)
+
+
 def test_djangos_tables_that_are_away_are_told_by_the_database_they_stand_in(
     feed: CountingFeed,
 ) -> None:

@@ -21,6 +21,9 @@ _log = structlog.get_logger(__name__)
 #: Seconds between two readings of a channel, and between two that fail.
 INTERVAL = 1.0
 INTERVAL_FAILING = 3.0
+#: Seconds after which a reading that has not come back is told: a frozen server ends none
+#: (docs/decisions/0034).
+UNANSWERED = 5.0
 #: How many frames may wait for a browser; beyond that it is told to read the page again.
 QUEUE_FRAMES = 16
 #: How many streams a process may have open (design/console.md §1.4).
@@ -65,6 +68,7 @@ class _Channel:
     feed: Feed
     listeners: set[Listener] = field(default_factory=set)
     position: str | None = None
+    fault: str | None = None
     firing: int | None = None
     task: asyncio.Task[None] | None = None
 
@@ -73,10 +77,31 @@ class _Channel:
             listener.put(text, position=self.position or "")
 
     def greet(self, listener: Listener) -> None:
-        """Tell a new listener where the channel stands, if it has been read."""
-        if self.position is not None:
+        """Tell a new listener where the channel stands, if it has been read, or why it is not known
+        any more."""
+        if self.fault is not None:
+            listener.put(self.fault, position=self.position or "")
+        elif self.position is not None:
             listener.put(_hello(self.position), position=self.position)
         self._tell_firing(listener)
+
+    def fail(self, code: str, message: str) -> None:
+        """Tell all why the channel cannot be read now."""
+        self.fault = frame("fault", {"code": code, "message": message})
+        self.broadcast(self.fault)
+
+    def move_to(self, reading: Reading) -> None:
+        """Tell all what has been read. After a fault that is where the channel stands: who has come
+        since then knows nothing else."""
+        greets = self.position is None or self.fault is not None
+        self.position, self.fault = reading.position, None
+        if greets:
+            self.broadcast(_hello(reading.position))
+        elif reading.change is None:
+            self.broadcast(frame("tick"))
+        else:
+            self.broadcast(frame("delta", reading.change, position=reading.position))
+        self.note_firing(reading.firing)
 
     def note_firing(self, firing: int | None) -> None:
         """Tell how many alerts fire when that is news."""
@@ -102,10 +127,12 @@ class Hub:
         self,
         *,
         interval: float = INTERVAL,
+        unanswered: float = UNANSWERED,
         max_streams: int = MAX_STREAMS,
         count_firing: Callable[[], int | None] = firing_alerts.count,
     ) -> None:
         self._interval = interval
+        self._unanswered = unanswered
         self._max_streams = max_streams
         self._count_firing = count_firing
         self._streams = 0
@@ -160,26 +187,22 @@ class Hub:
             await asyncio.sleep(max(0.0, started + pause - loop.time()))
 
     async def _read(self, channel: _Channel) -> bool:
+        work = asyncio.ensure_future(asyncio.to_thread(look, channel.feed, self._count_firing))
         try:
-            reading = await asyncio.to_thread(look, channel.feed, self._count_firing)
+            while not (await asyncio.wait({work}, timeout=self._unanswered))[0]:
+                channel.fail("Unanswered", "The databases have not answered yet.")
+            channel.move_to(work.result())
         except EngineError as error:
             _log.warning("live.read_failed", code=error.code, error=error.message)
-            channel.broadcast(frame("fault", {"code": error.code, "message": error.message}))
+            channel.fail(error.code, error.message)
             return False
         except Exception:
             # A bug in a feed must not end the channel silently: its pages would look up to date.
             _log.exception("live.read_broken")
-            channel.broadcast(frame("fault", {"code": "Internal", "message": "Reading failed."}))
+            channel.fail("Internal", "Reading failed.")
             return False
-        first = channel.position is None
-        channel.position = reading.position
-        if first:
-            channel.broadcast(_hello(reading.position))
-        elif reading.change is None:
-            channel.broadcast(frame("tick"))
-        else:
-            channel.broadcast(frame("delta", reading.change, position=reading.position))
-        channel.note_firing(reading.firing)
+        finally:
+            work.cancel()
         return True
 
 
