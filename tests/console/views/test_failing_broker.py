@@ -138,6 +138,9 @@ def test_the_pages_of_transactions_say_which_broker_they_could_not_ask(
         for part in ("", "/timeline", "/lineage"):
             text = viewer.get(f"/transactions/{orders.open}{part}").content.decode()
             assert f"<b>{away} cannot be asked</b>" in text, part
+        text = viewer.get(f"/transactions/{orders.open}/messages").content.decode()
+        assert f"cannot be read now: {away} cannot serve this now" in text
+        assert "sidecar" not in text
         text = viewer.get("/transactions/hanging").content.decode()
         assert f"<b>{away} could not be looked at</b>" in text
 

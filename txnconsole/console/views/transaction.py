@@ -252,6 +252,7 @@ def messages(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "following": names[place + _CHOICES] if len(names) > place + _CHOICES else None,
         "shown": shown,
         "messages": [(sight.shown(one), len(one.payload)) for one in some],
+        "unread": part.last_error if part and part.messages is None else None,
         "reads_messages": request.principal.may(Permission.MESSAGE_READ),
         "next": shown.value.next_offset if shown.value else None,
         "is_first": start is None,
