@@ -86,3 +86,33 @@ def test_the_list_of_transactions_changes_in_place_and_lets_new_ones_wait(
     expect(row).to_contain_text("Committed")
     producer.begin()
     expect(page.locator("#newer")).to_contain_text("opened since this page was read")
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 320, "height": 700}}])
+def test_the_longest_names_go_on_below_themselves_on_a_narrow_screen(
+    watched: Watched, producer: Producer, options: dict[str, Any]
+) -> None:
+    producer.topic = topic = producer.server.topic(prefix="n" * 115)
+    reader = "r" * 128
+    producer.subscribe(reader)
+    producer.produce("hidden", txn_id=(txn_id := producer.begin()))
+    beyond = "(one) => one.scrollWidth - one.clientWidth"
+    addresses = {
+        f"/topics/{topic}": "html",
+        f"/topics/{topic[:-1]}": "html",  # There is none.
+        f"{producer.log}": "html",
+        f"/subscriptions/{topic}/{reader}": "html",
+        f"/subscriptions/{topic}/{reader}/seek": ".confirm",
+        f"/explain?partition={topic}:0&message=0": "html",
+        f"/transactions/{txn_id}": "html",
+        f"/transactions/{txn_id}/abort": ".confirm",
+        f"/transactions/bulk/new?id={txn_id}": ".confirm",
+        "/": "html",  # Its verdict names what is held back the longest.
+    }
+    found = {}
+    for address, whole in addresses.items():
+        watched.page.goto(address)
+        watched.page.locator("main").wait_for()
+        found[address] = watched.page.locator(whole).evaluate(beyond)
+    assert {address: wide for address, wide in found.items() if wide > 0} == {}
+    assert all("404" in each for each in watched.take_complaints())
