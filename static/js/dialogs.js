@@ -30,6 +30,12 @@ function closeFrom(event) {
   dialog.close();
 }
 
+/** What it was opened from may be gone when it closes, and the focus with it: the page's content has it then. */
+function keepPlace({ target: dialog }) {
+  const { activeElement, body } = document;  // Of a dialog that is not seen any more, until the page is drawn.
+  if (activeElement === body || dialog.contains(activeElement)) one("#main").focus({ preventScroll: true });
+}
+
 /* What somebody asked for and did not get is said where they asked for it. */
 
 function faultOf({ status, message, request }, again) {
@@ -81,5 +87,6 @@ export function startDialogs() {
     one("#dialog").close();
     announce("The transaction is aborting");
   });
+  one("#dialog").addEventListener("close", keepPlace);
   document.addEventListener("click", closeFrom);
 }

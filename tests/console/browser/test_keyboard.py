@@ -173,3 +173,19 @@ def test_what_had_the_focus_and_is_gone_leaves_it_to_its_part_of_the_page(
     page.keyboard.press("Enter")
     expect(page.locator("#region")).to_contain_text("Aborted")
     expect(page.locator("#region")).to_be_focused()
+
+
+def test_a_dialog_whose_opener_is_gone_when_it_closes_leaves_the_focus_in_the_page(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    txn_id = producer.begin()
+    page.goto(f"/transactions/{txn_id}")
+    page.get_by_role("button", name="Abort").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#dialog textarea")).to_be_focused()
+    producer.end(txn_id, "commit")
+    expect(page.locator("#region [hx-get$='/abort']")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+    expect(page.locator("#main")).to_be_focused()
