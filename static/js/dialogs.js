@@ -30,10 +30,9 @@ function closeFrom(event) {
   dialog.close();
 }
 
-/** What it was opened from may be gone when it closes, and the focus with it: the page's content has it then. */
-function keepPlace({ target: dialog }) {
-  const { activeElement, body } = document;  // Of a dialog that is not seen any more, until the page is drawn.
-  if (activeElement === body || dialog.contains(activeElement)) one("#main").focus({ preventScroll: true });
+/** When a dialog closes its opener may be gone. */
+function keepPlace() {
+  if (!one(":focus:not(dialog *)")) one("#main").focus({ preventScroll: true });
 }
 
 /* What somebody asked for and did not get is said where they asked for it. */
