@@ -9,6 +9,7 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import ClassVar
 
 import pytest
 
@@ -71,17 +72,28 @@ def test_a_server_that_is_away_is_unavailable(txnctl: Txnctl) -> None:
     assert (ran.code, "Unreachable" in ran.err) == (7, True)
 
 
-class OfOneBroker(BaseHTTPRequestHandler):
-    """A server that has found nothing to hang, and of whose two brokers one is away."""
+class Answering(BaseHTTPRequestHandler):
+    """A server that gives one answer to all that is asked."""
+
+    answer: ClassVar[dict[str, object]]
 
     def do_GET(self) -> None:
-        found = {"items": [], "next_cursor": None, "unavailable": {"broker-2": "It is away."}}
-        body = json.dumps(found).encode()
+        body = json.dumps(self.answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+class OfOneBroker(Answering):
+    """It has found nothing to hang, and of its two brokers one is away."""
+
+    answer: ClassVar = {
+        "items": [],
+        "next_cursor": None,
+        "unavailable": {"broker-2": "It is away."},
+    }
 
 
 @pytest.mark.parametrize(
@@ -99,16 +111,10 @@ def test_find_hanging_gives_no_all_clear_for_what_it_could_not_look_at(
     assert ran.err.count("broker-2 is missing: It is away.") == 1
 
 
-class OfAnotherVersion(BaseHTTPRequestHandler):
-    """A server whose answers are JSON, with other members than ours."""
+class OfAnotherVersion(Answering):
+    """Its answers have other members than ours."""
 
-    def do_GET(self) -> None:
-        body = b'{"things": []}'
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    answer: ClassVar = {"things": []}
 
 
 @pytest.mark.parametrize(

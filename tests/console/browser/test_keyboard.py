@@ -159,15 +159,19 @@ def test_a_dialog_keeps_the_focus_and_gives_it_back(watched: Watched, producer: 
     assert [each for each in watched.take_complaints() if "status of 422" not in each] == []
 
 
-def test_what_had_the_focus_and_is_gone_leaves_it_to_its_part_of_the_page(
-    watched: Watched, producer: Producer
-) -> None:
-    page = watched.page
-    txn_id = producer.begin()
+def ask_to_abort(page: Page, txn_id: str) -> None:
+    """Open the dialog on a transaction's page."""
     page.goto(f"/transactions/{txn_id}")
     page.get_by_role("button", name="Abort").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#dialog textarea")).to_be_focused()
+
+
+def test_what_had_the_focus_and_is_gone_leaves_it_to_its_part_of_the_page(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    ask_to_abort(page, producer.begin())
     page.keyboard.type("left hanging by a dead producer")
     page.locator("#dialog [type=submit]").focus()
     page.keyboard.press("Enter")
@@ -180,10 +184,7 @@ def test_a_dialog_whose_opener_is_gone_when_it_closes_leaves_the_focus_in_the_pa
 ) -> None:
     page = watched.page
     txn_id = producer.begin()
-    page.goto(f"/transactions/{txn_id}")
-    page.get_by_role("button", name="Abort").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("#dialog textarea")).to_be_focused()
+    ask_to_abort(page, txn_id)
     producer.end(txn_id, "commit")
     expect(page.locator("#region [hx-get$='/abort']")).to_have_count(0)
     page.keyboard.press("Escape")
