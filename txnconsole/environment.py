@@ -14,11 +14,11 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
-from redis import Redis
 
 
 class Process:
@@ -39,6 +39,9 @@ SERVER_ONLY = frozenset(
 )
 #: What only jobs are told that read offloaded files, which may stand in an object store.
 STORES_KEYS = frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
+#: Of addresses of a Redis-compatible server. The redis package knows them too, but it would take
+#: OpenTelemetry along into each process that reads settings.
+_QUEUES = frozenset({"redis", "rediss", "unix"})
 _INTERVAL = re.compile(r"([a-z_]+)=([1-9]\d{0,8})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -100,11 +103,14 @@ class Environment:
         """The address of a Redis-compatible server; it is not repeated, it may hold a password."""
         value = self.text(name, default)
         try:
-            Redis.from_url(value).close()
-        except ValueError:
+            parts = urlsplit(value)
+            is_known = parts.scheme in _QUEUES and parts.port != 0
+        except ValueError:  # The port is no number.
+            is_known = False
+        if not is_known:
             raise ImproperlyConfigured(
                 f"{name} must be like redis://host:6379/0, rediss://… or unix:///path"
-            ) from None
+            )
         return value
 
     def database(self, name: str, default: str) -> str:

@@ -7,15 +7,14 @@ whose lock file the next start would trip.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from engine import Engine, EngineSettings
 from tests.support.databases import NAMES
+from tests.support.killing import kill
 from txnconsole.local.postgres import EmbeddedPostgres
 
 _SMALL = {"shared_buffers": "64MB", "max_connections": "100", "max_wal_size": "256MB"}
@@ -73,12 +72,7 @@ class Cluster:
     def kill(self, *names: str) -> None:
         """kill -9 of every process of some servers."""
         for name in names:
-            server = self.servers[name]
-            for pid in server._processes():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            assert server._process is not None
-            server._process.wait(20)
+            kill(self.servers[name])
 
     def restart(self, *names: str) -> None:
         """Start killed servers again and wait until they have recovered."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +31,7 @@ from tests.engine.support import (
     finalize,
 )
 from tests.support.databases import NAMES
+from tests.support.killing import kill
 from txnconsole.local.postgres import EmbeddedPostgres
 
 #: ``make kills`` asks for many; a half of them for each buffer.
@@ -98,14 +97,6 @@ def durable_engine(server: EmbeddedPostgres, request: pytest.FixtureRequest) -> 
     found.subscriptions.create(SUBSCRIPTION, SubscriptionSettings())
     yield found
     found.close()
-
-
-def kill(server: EmbeddedPostgres) -> None:
-    for pid in server._processes():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    assert server._process is not None
-    server._process.wait(20)
 
 
 def insisting(call: Callable[[], _T], attempts: int = 20) -> _T:

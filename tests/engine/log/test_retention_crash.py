@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import signal
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from engine.model.errors import EngineError
 from engine.model.message import NewMessage
 from tests.engine.support import P0, abort, make_topic, noise, open_txn
 from tests.support.databases import NAMES
+from tests.support.killing import kill
 from txnconsole.local.postgres import EmbeddedPostgres
 
 #: After how many messages each time.
@@ -48,12 +47,6 @@ def connect(server: EmbeddedPostgres) -> Engine:
     coordinator, *brokers = (server.url(name) for name in NAMES)
     urls = {f"broker-{number}": url for number, url in enumerate(brokers, start=1)}
     return Engine(coordinator, urls, EngineSettings(snapshot_min_interval_ms=1))
-
-
-def kill(server: EmbeddedPostgres) -> None:
-    for pid in server._processes():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def sweep(engine: Engine, killed: Event) -> None:
