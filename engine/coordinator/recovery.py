@@ -16,7 +16,7 @@ import structlog
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
 from engine.log.time_budget import FAILURES, TimeBudget
-from engine.model.errors import CoordinatorNotFound
+from engine.model.errors import CoordinatorNotFound, EngineError
 from engine.postgres.database import Database
 
 logger = structlog.get_logger(__name__)
@@ -59,8 +59,11 @@ class CoordinatorRecovery:
                     waiting += step_done.waiting
                     if not step_done.leaves_more(_BATCH):
                         break
-            except FAILURES as error:  # A sweep tries this one again; go on with the others.
-                logger.warning("coordinator not recovered", tc_id=tc_id, exc_info=error)
+            # A sweep tries this one again; go on with the others.
+            except EngineError as error:
+                logger.warning("coordinator not recovered", tc_id=tc_id, code=error.code)
+            except FAILURES:
+                logger.exception("coordinator not recovered", tc_id=tc_id)
         with self._database.session() as session:
             session.run("end_recovery", tc_ids=recovering)
         return Recovered(

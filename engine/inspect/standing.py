@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -13,7 +15,7 @@ from engine.log.time_budget import FAILURES
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_status import TxnStatus
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database, Row, Session
 
 logger = structlog.get_logger(__name__)
 
@@ -102,8 +104,9 @@ def standing(
     """
     late_ms = max_timeout_ms + LATE_AFTER_MS
     pool = ThreadPoolExecutor(len(brokers) + 1, "standing")
-    coordinators = pool.submit(_coordinators, database)
-    asked = {broker.name: pool.submit(_broker, broker, late_ms, one_by_one) for broker in brokers}
+    coordinators = pool.submit(_figures, database, _coordinators)
+    of_broker = partial(_broker, late_ms=late_ms, one_by_one=one_by_one)
+    asked = {broker.name: pool.submit(_figures, broker, of_broker) for broker in brokers}
     everything: list[Future[Any]] = [coordinators, *asked.values()]
     wait(everything, timeout=PATIENCE_SECONDS)
     pool.shutdown(wait=False)  # A frozen server keeps its thread for as long as it is frozen.
@@ -115,21 +118,21 @@ def _answered(asked: Future[T | None]) -> T | None:
     return asked.result() if asked.done() else None
 
 
-def _log_damage(database: Database, error: Exception) -> None:
-    """That a database does not answer is told by the figures alone."""
-    if not isinstance(error, EngineError):
-        logger.warning("figures not read", database=database.name, exc_info=error)
-
-
-def _coordinators(database: Database) -> CoordinatorsStanding | None:
+def _figures(database: Database, read: Callable[[Session], T]) -> T | None:
+    """What ``read`` finds in a database; None when that does not answer or is damaged."""
     try:
         with database.session() as session:
-            rows = session.all("live_of_coordinators")
-            ages = session.all("live_ages")[0]
-            broken = session.all("broken_checks")[0].broken
-    except FAILURES as error:
-        _log_damage(database, error)
+            return read(session)
+    except EngineError:
+        return None  # The figures tell it.
+    except FAILURES:
+        logger.exception("figures not read", database=database.name)
         return None
+
+
+def _coordinators(session: Session) -> CoordinatorsStanding:
+    rows = session.all("live_of_coordinators")
+    ages = session.all("live_ages")[0]
     live = {(row.tc_id, TxnStatus(row.status)): row.count for row in rows if row.status}
     return CoordinatorsStanding(
         live=live,
@@ -137,22 +140,17 @@ def _coordinators(database: Database) -> CoordinatorsStanding | None:
         overdue=ages.overdue,
         oldest_open_seconds=ages.oldest_open_seconds,
         oldest_decided_seconds=ages.oldest_decided_seconds,
-        broken=broken,
+        broken=session.all("broken_checks")[0].broken,
     )
 
 
-def _broker(database: Database, late_ms: int, one_by_one: bool) -> BrokerStanding | None:
+def _broker(session: Session, *, late_ms: int, one_by_one: bool) -> BrokerStanding:
     partitions: list[Row] = []
     subscriptions: list[Row] = []
-    try:
-        with database.session() as session:
-            row = session.all("standing", late_ms=late_ms)[0]
-            if one_by_one:
-                partitions = session.all("standing_of_partitions", limit=_LISTED)
-                subscriptions = session.all("pending_acks_by_subscription", limit=_LISTED)
-    except FAILURES as error:
-        _log_damage(database, error)
-        return None
+    row = session.all("standing", late_ms=late_ms)[0]
+    if one_by_one:
+        partitions = session.all("standing_of_partitions", limit=_LISTED)
+        subscriptions = session.all("pending_acks_by_subscription", limit=_LISTED)
     return BrokerStanding(
         held_back=row.held_back,
         recovering=row.recovering,

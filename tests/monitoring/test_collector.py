@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from engine import Engine
 from engine.inspect import standing
 from engine.inspect.inspector import Inspector
-from engine.inspect.standing import BrokerStanding, Standing
+from engine.inspect.standing import Standing
 from engine.model.figures import FigureName
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Database
@@ -154,10 +154,10 @@ def test_a_broker_that_is_gone_is_absent_and_not_zero(engine: Engine) -> None:
 def test_a_broker_that_does_not_answer_holds_up_nothing_else(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, thawed = standing._broker, threading.Event()
+    real, thawed = standing._figures, threading.Event()
     frozen = engine._brokers._databases["broker-2"]
 
-    def ask(database: Database, *arguments: Any) -> BrokerStanding | None:
+    def ask(database: Database, *arguments: Any) -> Any:
         if database is frozen:
             thawed.wait()
         return real(database, *arguments)
@@ -165,7 +165,7 @@ def test_a_broker_that_does_not_answer_holds_up_nothing_else(
     def wait_for_others(asked: list[Future[object]], timeout: float) -> None:
         wait(asked[:-1])
 
-    monkeypatch.setattr(standing, "_broker", ask)
+    monkeypatch.setattr(standing, "_figures", ask)
     monkeypatch.setattr(standing, "wait", wait_for_others, raising=False)
     seen: list[Mapping[str, Metric]] = []
     scrape = threading.Thread(target=lambda: seen.append(scraped()))

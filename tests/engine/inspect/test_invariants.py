@@ -493,6 +493,22 @@ def test_a_step_without_time_takes_one_of_each_and_the_next_goes_on_there(engine
     ]
 
 
+def cannot_be_checked(
+    engine: Engine, patch: pytest.MonkeyPatch, of: str, subject: object, error: Exception
+) -> None:
+    """Of all subjects of a check this one fails."""
+    checker = engine.inspect._invariants
+    check = getattr(checker, of)
+
+    def failing(one: object, **options: Any) -> Report:
+        if one == subject:
+            raise error
+        found: Report = check(one, **options)
+        return found
+
+    patch.setattr(checker, of, failing)
+
+
 @pytest.mark.parametrize(
     "error",
     [PartitionUnavailable("canceling statement due to statement timeout"), ValueError("damage")],
@@ -501,15 +517,7 @@ def test_a_partition_that_cannot_be_checked_holds_up_no_other(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     make_topic(engine, partitions=3)  # the first and the last are on one broker
-    checker = engine.inspect._invariants
-    check = checker.of_partition
-
-    def too_long(partition: PartitionName, **options: int) -> invariants.Report:
-        if partition == P0:
-            raise error
-        return check(partition, **options)
-
-    monkeypatch.setattr(checker, "of_partition", too_long)
+    cannot_be_checked(engine, monkeypatch, "of_partition", P0, error)
     for _ in range(2):
         engine.inspect.check_invariants()
     items = engine.inspect.invariant_state(limit=500).page.items
@@ -527,15 +535,7 @@ def test_a_coordinator_that_cannot_be_checked_holds_up_no_other_and_no_partition
     engine: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     make_topic(engine, partitions=1)
-    checker = engine.inspect._invariants
-    check = checker.of_coordinator
-
-    def too_long(tc_id: int, **options: Any) -> Report:
-        if tc_id == 0:
-            raise error
-        return check(tc_id, **options)
-
-    monkeypatch.setattr(checker, "of_coordinator", too_long)
+    cannot_be_checked(engine, monkeypatch, "of_coordinator", 0, error)
     for _ in range(2):
         engine.inspect.check_invariants()
     items = engine.inspect.invariant_state(limit=500).page.items

@@ -696,10 +696,9 @@ def test_after_a_crash_a_consumer_alone_brings_its_partitions_back(engine: Engin
 def test_after_a_crash_one_call_brings_all_of_its_partitions_back(
     engine: Engine, call: str
 ) -> None:
-    names = [PartitionName(TOPIC, number) for number in range(6)]
     setup(engine, partitions=6)
-    for name in names:
-        engine.produce(name, batch("first", "second"))
+    for number in range(6):
+        engine.produce(PartitionName(TOPIC, number), batch("first", "second"))
     messages = receive(engine)
     ids = [message.message_id for message in messages]
     lose_derived_state(engine)
