@@ -144,7 +144,7 @@ class Progress:
         """
         kept = self.kept
         if kept is None:
-            self.note(0)  # Progress that is there is that of a plan that was lost.
+            self._done_file.unlink(missing_ok=True)  # It would be that of a plan that was lost.
             self._write(self._plan_file, json.dumps(asdict(wanted), indent=2))
             return wanted
         for name, value in asdict(wanted).items():
@@ -165,12 +165,15 @@ class Progress:
 
     @property
     def done(self) -> int:
-        file = self.directory / "done"
-        text = file.read_bytes() if file.exists() else b""
+        text = self._done_file.read_bytes() if self._done_file.exists() else b""
         return int(text) if text.isdigit() else 0  # Damaged, it is as good as lost.
 
     def note(self, batches: int) -> None:
-        self._write(self.directory / "done", str(batches))
+        self._write(self._done_file, str(batches))
+
+    @property
+    def _done_file(self) -> Path:
+        return self.directory / "done"
 
     def _write(self, file: Path, text: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
