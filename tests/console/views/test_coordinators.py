@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.coordinator import listing
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import Orders, signed_in
 from txnconsole.audit.models import AuditEntry
@@ -26,6 +28,23 @@ def test_a_coordinator_shows_its_marks_and_its_oldest_transactions(
     assert "Nothing waits for a worker" in text
     assert 'needs <span class="mono">transaction.abort_any</span>' in text
     assert viewer.get("/coordinators/9").status_code == 404
+
+
+def test_a_list_that_has_not_looked_at_all_says_so_and_leads_on(
+    orders: Orders, engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of other coordinators fill what a page looks at, and nothing was said to be open."""
+    for _ in range(3):
+        engine.coordinator.open(owner="alice", tc_id=2)
+    late = engine.coordinator.open(owner="alice", tc_id=1)
+    monkeypatch.setattr(listing, "_SCAN_LIMIT", 2)
+    text = viewer.get("/coordinators/1").content.decode()
+    assert "Nothing is open here" not in text
+    assert "None among the oldest of all coordinators" in text
+    assert "Nothing waits for a worker" in text
+    monkeypatch.undo()
+    [address] = re.findall(r'href="(/transactions\?sort=oldest[^"]*)"', text)
+    assert f"/transactions/{late.txn_id}" in viewer.get(unescape(address)).content.decode()
 
 
 def test_however_many_there_are_a_page_shows_some_and_leads_to_the_others(

@@ -73,21 +73,17 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
         "behind": stats.sequence - stats.low_water_mark,
         "wheel": region(lambda: _wheel(tc_id)),
         "oldest": region(
-            lambda: (
-                source.list(
-                    TransactionFilter(statuses=(TxnStatus.OPEN,), tc_id=tc_id),
-                    order=TransactionOrder.OLDEST,
-                    limit=_OLDEST,
-                ).items
+            lambda: source.list(
+                TransactionFilter(statuses=(TxnStatus.OPEN,), tc_id=tc_id),
+                order=TransactionOrder.OLDEST,
+                limit=_OLDEST,
             )
         ),
         "finishing": region(
-            lambda: (
-                source.list(
-                    TransactionFilter(statuses=DECIDED, tc_id=tc_id),
-                    order=TransactionOrder.OLDEST,
-                    limit=_OLDEST,
-                ).items
+            lambda: source.list(
+                TransactionFilter(statuses=DECIDED, tc_id=tc_id),
+                order=TransactionOrder.OLDEST,
+                limit=_OLDEST,
             )
         ),
     }
