@@ -6,7 +6,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
@@ -17,13 +18,25 @@ from engine.model.partition import Fetched
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Database, Row
 from engine.postgres.watching import Watch
-from engine.subscription.cursors import Cursors
+from engine.subscription.cursors import Cursors, Place
 
 #: Seconds after which a waiter returns in any case: the watch does not tell of everything that a
 #: call would find out, such as a partition that was taken offline.
 _LONGEST = 1.0
 #: A waiting consumer calls so many times within its lease, so that the lease does not run out.
 _CALLS_IN_LEASE = 3
+_KEPT_STAMPS = 10_000
+#: A waiter of one broker's subscription: the broker, the subscription's id, the consumer.
+_Waiter = tuple[str, int, str]
+_State = TypeVar("_State")
+
+
+class _Awaited(NamedTuple):
+    """A row of ``awaited_subscriptions``. On KEY_SHARED, where what is due may be other consumers',
+    it has its stamp with it when it is due."""
+
+    row: Row
+    stamp: int | None
 
 
 class Arrivals:
@@ -42,6 +55,8 @@ class Arrivals:
         self._cursors = cursors
         self._heads = _watches(brokers, _look_at_heads)
         self._subscriptions = _watches(brokers, _look_at_subscriptions)
+        #: The stamps that waiters were woken by. Who waits again has asked since, in vain.
+        self._stamps: dict[_Waiter, int] = {}
 
     def in_partition(
         self, partition: PartitionName, seen: Fetched, *, committed: bool, seconds: float
@@ -72,7 +87,7 @@ class Arrivals:
             TopicNotFound, SubscriptionNotFound: there is none.
         """
         topic = self._topics.get(name.topic)
-        wake, waiting = threading.Event(), _Waiting(consumer)
+        wake, waiting = threading.Event(), _Waiting(consumer, self._stamps)
         longest = min(seconds, _LONGEST)
         with ExitStack() as watched:
             for database in self._brokers.of_topic(topic):
@@ -80,13 +95,13 @@ class Arrivals:
                     place = self._cursors.place(database, topic, name)
                     lease = place.record.consumer_lease_ms / 1000
                     longest = min(longest, lease / _CALLS_IN_LEASE)
-                    happened = waiting.judge(
-                        one_consumer=place.has_one_consumer,
-                        at_home=database.name == topic.brokers[0],
-                    )
+                    happened = waiting.judge(place, at_home=database.name == topic.brokers[0])
                     watch = self._subscriptions[database.name]
                     watched.enter_context(watch.watching(place.subscription_id, happened, wake))
             wake.wait(longest)
+        if len(self._stamps) > _KEPT_STAMPS:
+            self._stamps.clear()
+        self._stamps |= waiting.woken_by
         if waiting.gone:  # Its topic may have been deleted, and made anew.
             self._topics.get(name.topic, fresh=True)
 
@@ -96,37 +111,47 @@ class _Waiting:
     """A consumer that waits on all brokers of a subscription.
 
     Attributes:
+        stamps: what waiters have asked after, in vain if they wait again.
+        woken_by: what this one is to ask after.
         gone: a broker does not have the subscription any more.
         may_be_active: whether nobody else is the active consumer, on types that have one. The home
             broker alone knows that; without it the others' messages wake nobody.
     """
 
     consumer: str
+    stamps: Mapping[_Waiter, int]
+    woken_by: dict[_Waiter, int] = field(default_factory=dict)
     gone: bool = False
     may_be_active: bool = False
 
-    def judge(self, *, one_consumer: bool, at_home: bool) -> Callable[[Row | None], bool]:
-        """Judges a broker's rows of ``awaited_subscriptions``."""
+    def judge(self, place: Place, *, at_home: bool) -> Callable[[_Awaited | None], bool]:
+        """Judges what a broker tells of the subscription."""
+        waiter = (place.database.name, place.subscription_id, self.consumer)
 
-        def happened(row: Row | None) -> bool:
-            if row is None:
+        def happened(told: _Awaited | None) -> bool:
+            if told is None:
                 self.gone = True
                 return True
-            if not one_consumer:
-                return bool(row.due)
+            row = told.row
+            if not place.has_one_consumer:
+                return row.due and (told.stamp is None or self._is_news(waiter, told.stamp))
             if at_home:
                 self.may_be_active = row.lapsed or row.consumer in (None, self.consumer)
             return self.may_be_active and bool(row.due or row.lapsed)
 
         return happened
 
+    def _is_news(self, waiter: _Waiter, stamp: int) -> bool:
+        self.woken_by[waiter] = stamp
+        return self.stamps.get(waiter) != stamp
+
 
 def _watches(
-    brokers: Brokers, look: Callable[[Database, Collection[int]], Mapping[int, Row]]
-) -> dict[str, Watch[int, Row]]:
+    brokers: Brokers, look: Callable[[Database, Collection[int]], Mapping[int, _State]]
+) -> dict[str, Watch[int, _State]]:
     """A watch for each broker."""
 
-    def watch(database: Database) -> Watch[int, Row]:
+    def watch(database: Database) -> Watch[int, _State]:
         return Watch(lambda keys: look(database, keys))
 
     return {database.name: watch(database) for database in brokers}
@@ -140,7 +165,10 @@ def _look_at_heads(database: Database, partition_ids: Collection[int]) -> Mappin
 
 def _look_at_subscriptions(
     database: Database, subscription_ids: Collection[int]
-) -> Mapping[int, Row]:
+) -> Mapping[int, _Awaited]:
     with database.session() as session:
         rows = session.all("awaited_subscriptions", subscription_ids=sorted(subscription_ids))
-    return {row.subscription_id: row for row in rows}
+        keyed = [row.subscription_id for row in rows if row.keyed and row.due]
+        found = session.all("stamps", subscription_ids=keyed) if keyed else []
+    stamps = {row.subscription_id: row.stamp for row in found}
+    return {row.subscription_id: _Awaited(row, stamps.get(row.subscription_id)) for row in rows}

@@ -130,7 +130,7 @@ ORDER BY number
 -- awaited_subscriptions --
 -- Which of the subscriptions that somebody waits for may have something to deliver (is_due), and who
 -- the active consumer is.
-SELECT s.subscription_id, s.consumer,
+SELECT s.subscription_id, s.consumer, s.type = 'KEY_SHARED' AS keyed,
     coalesce(
         broker.has_lapsed(s.consumer_until, s.consumer_lease_ms, statement_timestamp()), false
     ) AS lapsed,
@@ -146,6 +146,24 @@ SELECT s.subscription_id, s.consumer,
             d.next_deadline
         )
     ) AS due
+FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::bigint[])
+
+-- stamps --
+-- What may be due on KEY_SHARED subscriptions may be other consumers'. A subscription's stamp is
+-- another once anything has changed by which that could be decided anew.
+SELECT s.subscription_id, (
+    SELECT bit_xor(hash_record_extended(ROW(
+        p.partition_id, l.first_ongoing_offset, l.next_offset, c.xmin, d.xmin,
+        d.next_deadline < statement_timestamp()
+    ), 0))
+    FROM broker.partition p
+    LEFT JOIN broker.cursor c
+        ON c.partition_id = p.partition_id AND c.subscription_id = s.subscription_id
+    LEFT JOIN broker.partition_live l ON l.partition_id = p.partition_id
+    LEFT JOIN broker.dispatch d
+        ON d.partition_id = p.partition_id AND d.subscription_id = s.subscription_id
+    WHERE p.topic_id = s.topic_id AND p.online
+) AS stamp
 FROM broker.subscription s WHERE s.subscription_id = ANY (%(subscription_ids)s::bigint[])
 
 -- ledger --

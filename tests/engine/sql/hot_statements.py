@@ -191,6 +191,7 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         *overview(key, topic_id),
         Hot("awaited_heads", {"partition_ids": [key["partition_id"]]}, 2),
         Hot("awaited_subscriptions", {"subscription_ids": [subscription_id]}, 10),
+        Hot("stamps", {"subscription_ids": [subscription_id]}, 10),
     ]
 
 

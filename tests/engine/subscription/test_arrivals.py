@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from engine import Engine
-from engine.model.message import Isolation
+from engine.model.message import Isolation, NewMessage
 from engine.model.subscription import SubscriptionSettings, SubscriptionType
 from engine.subscription import arrivals
 from tests.engine.support import (
@@ -101,6 +101,42 @@ def test_a_consumer_is_woken_by_what_comes_and_by_what_is_given_back(
     aborted = waiting(lambda: wait("c2"))
     abort(engine, txn)
     aborted.result(FOR_EVER)
+
+
+def test_a_consumer_whose_keys_are_not_due_sleeps_until_something_changes(
+    engine: Engine, waiting: Waiting
+) -> None:
+    """It asked 19 times a second for as long as messages of another's key were queued."""
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.KEY_SHARED, consumer_lease_ms=600_000)
+    produce_hot(engine, "a", "b")
+    [held] = engine.receive(SUBSCRIPTION, "busy", max_messages=1)
+
+    def polling() -> Future[None]:
+        """The wait that is left of a long poll that asks whenever it is woken."""
+        for _ in range(5):
+            assert engine.receive(SUBSCRIPTION, "idle") == ()
+            waiter = waiting(
+                lambda: engine.arrivals.in_subscription(SUBSCRIPTION, "idle", seconds=FOR_EVER)
+            )
+            try:
+                waiter.result(0.1)
+            except TimeoutError:
+                return waiter
+        pytest.fail("It is woken without end.")
+
+    idle = polling()
+    produce_hot(engine, "c")  # It may be of any key, for all that the watch knows.
+    idle.result(FOR_EVER)
+    idle = polling()
+    engine.nack(SUBSCRIPTION, "busy", [held.message_id])
+    engine.leave(SUBSCRIPTION, "busy")
+    idle.result(FOR_EVER)
+    assert [m.payload for m in engine.receive(SUBSCRIPTION, "idle")] == [b"a", b"b", b"c"]
+
+
+def produce_hot(engine: Engine, *payloads: str) -> None:
+    engine.produce(P0, [NewMessage(payload=text.encode(), key="hot") for text in payloads])
 
 
 def test_a_consumer_that_is_not_the_active_one_sleeps_until_that_one_leaves(
