@@ -8,6 +8,7 @@ import structlog
 
 from engine.log.brokers import Location
 from engine.log.rows import txn_of
+from engine.log.time_budget import FAILURES
 from engine.model import batch
 from engine.model.batch import CorruptBatch
 from engine.model.buffer_state import (
@@ -19,7 +20,8 @@ from engine.model.buffer_state import (
     load,
     replay,
 )
-from engine.model.errors import PartitionNotFound
+from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable
+from engine.model.partition import PartitionState
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import id_lists
 from engine.postgres import deadlines
@@ -39,13 +41,23 @@ def recover(location: Location, partition: PartitionName) -> None:
 
     Raises:
         PartitionNotFound: the partition has been deleted.
-        PartitionUnavailable: the database cannot be reached.
+        PartitionUnavailable: the database cannot be reached, or what is stored is damaged.
     """
-    with deadlines.lifted():
-        _rebuild(location, partition)
-        log = sidecar_log(location)
-        if log is not None:
-            _rebuild(log, partition.sidecar())
+    try:
+        with deadlines.lifted():
+            _rebuild(location, partition)
+            log = sidecar_log(location)
+            if log is not None:
+                _rebuild(log, partition.sidecar())
+    except EngineError:
+        raise
+    except FAILURES as error:
+        logger.exception("partition cannot be rebuilt", partition=str(partition))
+        raise PartitionUnavailable(
+            f"{partition} cannot be rebuilt ({type(error).__name__}; the log of this process says"
+            " why). Until it is mended, take it offline: those beside it are served then.",
+            state=PartitionState.RECOVERING,
+        ) from error
 
 
 def sidecar_log(location: Location) -> Location | None:

@@ -17,7 +17,12 @@ from engine.log.retry import require_joined, retry_if_recreated
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
 from engine.log.topics import MAX_PARTITIONS, Topics
 from engine.model import batch
-from engine.model.errors import PartitionNotFound, PartitionUnavailable, SequenceOutOfOrder
+from engine.model.errors import (
+    BrokerUnavailable,
+    PartitionNotFound,
+    PartitionUnavailable,
+    SequenceOutOfOrder,
+)
 from engine.model.message import MAX_OFFSET, NewMessage
 from engine.model.page import Page, check_limit, decode_number, encode_cursor
 from engine.model.partition import (
@@ -203,7 +208,7 @@ class PartitionLogs(LogReader):
         failures: dict[PartitionName, PartitionUnavailable] = {}
         for database in self._brokers.of_topic(topic):
             try:
-                rows = self._statuses_on(database, topic, numbers)
+                rows = self._statuses_on(database, topic, numbers, failures)
             except PartitionUnavailable as error:
                 failures |= {
                     PartitionName(topic.name, number): error
@@ -305,7 +310,18 @@ class PartitionLogs(LogReader):
         found = self._asked(partition, *((look.statement, look.params) for look in wanted))
         return tuple(look.read(rows) for look, rows in zip(wanted, found, strict=True))
 
-    def _statuses_on(self, database: Database, topic: Topic, numbers: range) -> list[Row]:
+    def _statuses_on(
+        self,
+        database: Database,
+        topic: Topic,
+        numbers: range,
+        failures: dict[PartitionName, PartitionUnavailable],
+    ) -> list[Row]:
+        """The rows of one broker. Partitions that cannot be rebuilt are added to ``failures``.
+
+        Raises:
+            BrokerUnavailable: it cannot be reached.
+        """
         wanted: Params = {
             "topic_id": topic.topic_id,
             "first": numbers.start,
@@ -315,13 +331,17 @@ class PartitionLogs(LogReader):
             rows = session.all("statuses", **wanted)
         lost = [row for row in rows if row.next_offset is None]
         for row in lost:
-            self._recover(
-                Location(database, row.partition_id), PartitionName(topic.name, row.number)
-            )
+            name = PartitionName(topic.name, row.number)
+            try:
+                self._recover(Location(database, row.partition_id), name)
+            except BrokerUnavailable:
+                raise
+            except PartitionUnavailable as error:
+                failures[name] = error
         if lost:
             with database.session() as session:
                 rows = session.all("statuses", **wanted)
-        return rows
+        return [row for row in rows if row.next_offset is not None]
 
     def _append_sidecar(self, location: Location, stored: Batch) -> Row:
         with location.database.session() as session:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import psycopg
 import pytest
 
 from engine import Engine
+from engine.buffer import recovery
+from engine.log.brokers import Location
 from engine.model.message import NewMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from tests.api.conftest import MESSAGES, TOPIC, Caller
+from tests.engine.support import lose_derived_state
 from txnconsole.audit.models import AuditEntry
 
 _PARTITION = f"/topics/{TOPIC}/partitions/0"
@@ -54,6 +58,35 @@ def test_a_partition_goes_offline_and_online_with_a_reason_that_is_shown(
     online = operator.post(f"{_PARTITION}/online", _WHY)
     assert json.loads(newest().before)["state"] == "offline"
     assert online.json == {"partition": f"{TOPIC}:0", "ended_transactions": []}
+    assert len(program.get(MESSAGES).json["messages"]) == 1
+
+
+def test_a_partition_that_is_damaged_goes_offline_and_those_beside_it_are_served(
+    program: Caller, operator: Caller, engine: Engine, monkeypatch: pytest.MonkeyPatch, topic: str
+) -> None:
+    """What it answered with came from its state, which had to be rebuilt first: it was a 500."""
+    program.produce("a")
+    engine.topics.create(TopicName.parse(TOPIC), TopicSettings(partitions=3))
+    lose_derived_state(engine)
+    rebuild = recovery._rebuild
+
+    def unreadable(location: Location, partition: PartitionName) -> None:
+        if partition.number == 0:
+            raise psycopg.errors.DataCorrupted("invalid page in block 7")
+        rebuild(location, partition)
+
+    monkeypatch.setattr(recovery, "_rebuild", unreadable)
+    refused = program.get(MESSAGES)
+    assert refused.is_problem(503, "PartitionUnavailable")
+    assert "DataCorrupted" in refused.json["detail"]
+    answer = operator.post(f"{_PARTITION}/offline", _WHY)
+    assert answer.is_problem(503, "PartitionUnavailable")
+    assert (newest().result, json.loads(newest().after)) == ("done", {"state": "offline"})
+    statuses, failures = engine.log.reachable_statuses(TopicName.parse(TOPIC), range(9))
+    assert [status.partition.number for status in statuses] == [1, 2]
+    assert [name.number for name in failures] == [0]
+    monkeypatch.undo()
+    assert operator.post(f"{_PARTITION}/online", _WHY).status == 200
     assert len(program.get(MESSAGES).json["messages"]) == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from engine.model.errors import PartitionUnavailable
-from engine.model.partition import SnapshotInfo, Truncated
+from engine.model.partition import PartitionState, SnapshotInfo, Truncated
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from txnconsole.audit.chain import Actor, Change, Facts, recorded
@@ -33,7 +33,9 @@ def take_offline(actor: Actor, partition: PartitionName, reason: str) -> None:
         with suppress(PartitionUnavailable):  # One that cannot recover goes offline all the same.
             recording.before = positions_of(partition)
         engine().partitions.take_offline(partition, reason=reason)
-        recording.after = positions_of(partition)
+        recording.after = {"state": PartitionState.OFFLINE}
+        with suppress(PartitionUnavailable):
+            recording.after = positions_of(partition)
 
 
 def bring_online(actor: Actor, partition: PartitionName, reason: str) -> tuple[TxnID, ...]:
