@@ -122,6 +122,23 @@ def test_what_was_decided_while_the_dialog_stood_open_is_not_offered_again(
     assert "There is nothing left to abort." in late.content.decode()
 
 
+def test_who_aborts_what_another_has_aborted_since_is_told_so(
+    orders: Orders, operator: Client, engine: Engine
+) -> None:
+    """The dialog closed as after their own abort."""
+    path = f"/transactions/{orders.open}/abort"
+    assert "Keep it open" in operator.get(path).content.decode()
+    engine.coordinator.end(
+        orders.open, TxnAction.ABORT, reason=EndReason.OPERATOR, detail="the night shift's"
+    )
+    answer = operator.post(path, {"reason": REASON}, headers={"HX-Request": "true"})
+    text = answer.content.decode()
+    assert answer.status_code == 409
+    assert "HX-Trigger" not in answer
+    assert "is decided" in text
+    assert "Ended by operator: <bdi>the night shift&#x27;s</bdi>." in text
+
+
 def test_nobody_is_asked_whether_to_abort_what_is_decided(orders: Orders, operator: Client) -> None:
     for txn_id in (orders.committed, orders.aborted):
         text = operator.get(f"/transactions/{txn_id}/abort").content.decode()

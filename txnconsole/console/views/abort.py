@@ -31,7 +31,7 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     operators anybody's.
 
     A missing reason is a 422 with the form in it, so that the dialog stays and says so. Of what is
-    decided the dialog says how it ended, and why it cannot be aborted: as a 409 when asked to.
+    decided, aborted ones too, the dialog says by what: as a 409 when asked to.
     """
     found = engine().coordinator.get(txn_id, owner=request.principal.owner_filter)
     if not request.principal.may_abort(found.owner):
@@ -47,15 +47,19 @@ def abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         own = before.owner == request.principal.name
         return EndReason.CLIENT if own else EndReason.OPERATOR
 
+    status = 409
     try:
         operations.abort(
             actor_of(request), txn_id, form.cleaned_data["reason"], end_reason=end_reason
         )
     except EngineError as error:
         form.add_error(None, error.message)
-        if not error.retryable:  # Decided meanwhile, as the dialog then says.
+        if error.retryable:
+            status = 503
+        else:  # Decided meanwhile, as the dialog then says.
             found = engine().coordinator.get(txn_id, owner=request.principal.owner_filter)
-        return _dialog(request, found, form, status=503 if error.retryable else 409)
+    if form.errors or found.status is not TxnStatus.OPEN:
+        return _dialog(request, found, form, status=status)
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Trigger": "aborted"})
     return HttpResponseRedirect(reverse("console:transaction", args=[txn_id]))
