@@ -72,6 +72,21 @@ def test_every_reference_leads_somewhere(document: Any) -> None:
     assert references(document["components"]) <= known
 
 
+@pytest.mark.parametrize(
+    ("body", "field", "told"),
+    [
+        ("OpenTransaction", "timeout_ms", "60000 when it is left out."),
+        ("ExtendTransaction", "timeout_ms", "3600000 at most."),
+        ("PutTopic", "segment_max_messages", "100000 when it is left out of a new topic."),
+        ("PutTopic", "segment_max_bytes", "268435456 when it is left out of a new topic."),
+    ],
+)
+def test_the_contract_tells_the_engines_own_limits_and_defaults(
+    document: Any, body: str, field: str, told: str
+) -> None:
+    assert document["components"]["schemas"][body]["properties"][field]["description"] == told
+
+
 def test_the_hot_calls_speak_messagepack_too(document: Any) -> None:
     path = "/api/v1/topics/{tenant}/{namespace}/{topic}/partitions/{partition}/messages"
     produce, fetch = document["paths"][path]["post"], document["paths"][path]["get"]

@@ -9,6 +9,7 @@ import msgspec
 
 from engine.model.moment import time_text
 from engine.model.topic import MAX_RETENTION_MS
+from engine.settings import EngineSettings
 from txnconsole.api.limits import PAGE_ITEMS, WAIT_MS
 
 #: PostgreSQL's text cannot hold NUL.
@@ -55,7 +56,13 @@ MessageIDText = Annotated[
 Offset = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 #: An age or how long something is kept; a century, because PostgreSQL reckons it from now.
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=MAX_RETENTION_MS)]
-TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX // 1000)]
+#: The engine's own limit, which refuses more, stands in words.
+TimeoutMs = Annotated[
+    int,
+    msgspec.Meta(
+        ge=1, le=INT64_MAX // 1000, description=f"{EngineSettings().max_timeout_ms} at most."
+    ),
+]
 WaitMs = Annotated[int, msgspec.Meta(ge=0, le=WAIT_MS, description="How long to wait at most.")]
 CoordinatorID = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]

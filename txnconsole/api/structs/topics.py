@@ -26,9 +26,10 @@ from txnconsole.api.structs.fields import (
 )
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=INT64_MAX)]
+_DEFAULT = TopicSettings()
 
 
-def _of_a_new_one(value: str) -> msgspec.Meta:
+def _of_a_new_one(value: object) -> msgspec.Meta:
     return msgspec.Meta(description=f"{value} when it is left out of a new topic.")
 
 
@@ -47,17 +48,16 @@ class PutTopic(Body):
     retention_ms: Milliseconds | msgspec.UnsetType | None = msgspec.UNSET
     retention_bytes: _Count | msgspec.UnsetType | None = msgspec.UNSET
     segment_max_messages: Annotated[
-        _Count | msgspec.UnsetType | None, _of_a_new_one("The engine's own")
+        _Count | msgspec.UnsetType | None, _of_a_new_one(_DEFAULT.segment_max_messages)
     ] = msgspec.UNSET
     segment_max_bytes: Annotated[
-        _Count | msgspec.UnsetType | None, _of_a_new_one("The engine's own")
+        _Count | msgspec.UnsetType | None, _of_a_new_one(_DEFAULT.segment_max_bytes)
     ] = msgspec.UNSET
     deduplication: Annotated[bool | msgspec.UnsetType, _of_a_new_one("true")] = msgspec.UNSET
 
     def settings(self, before: TopicSettings | None) -> TopicSettings:
         """The engine's settings; what is not given is that of ``before``, the topic as it stands,
         or the engine's own. So is a segment size of null."""
-        default = TopicSettings()
         given: dict[str, Any] = {
             name: value
             for name in self.__struct_fields__
@@ -67,8 +67,8 @@ class PutTopic(Body):
             given["buffer"] = BufferKind(given["buffer"])
         for name in ("segment_max_messages", "segment_max_bytes"):
             if name in given:
-                given[name] = given[name] or getattr(default, name)
-        return replace(before or default, **given)
+                given[name] = given[name] or getattr(_DEFAULT, name)
+        return replace(before or _DEFAULT, **given)
 
 
 class DeleteTopic(Query):

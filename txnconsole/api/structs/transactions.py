@@ -22,6 +22,7 @@ from engine.model.transaction import (
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionLogEntry as EngineLogEntry
 from engine.model.txn_status import EndReason, Outcome, TxnStatus
+from engine.settings import EngineSettings
 from txnconsole.api.decoding import named
 from txnconsole.api.limits import GROUP_TRANSACTIONS
 from txnconsole.api.structs.fields import (
@@ -55,7 +56,10 @@ _Client = Annotated[str, msgspec.Meta(max_length=256, pattern=NO_NUL)]
 
 
 class OpenTransaction(Body):
-    timeout_ms: TimeoutMs | None = None
+    timeout_ms: Annotated[
+        TimeoutMs | None,
+        msgspec.Meta(description=f"{EngineSettings().default_timeout_ms} when it is left out."),
+    ] = None
     coordinator_id: CoordinatorID | None = None
     client: _Client = ""
     properties: Properties = msgspec.field(default_factory=dict)
