@@ -72,6 +72,12 @@ class Engine:
 
     Thread-safe; make one per process, after forking. Connections are opened when they are needed.
 
+    Whatever asks a database may raise CoordinatorUnavailable or PartitionUnavailable, when that
+    cannot be reached, TimeLimitExceeded, and InvalidRequest for a value that it cannot store;
+    whatever is about a topic, a partition or a subscription TopicNotFound, PartitionNotFound or
+    SubscriptionNotFound. ``Raises:`` of a method here and in the parts tells what else there is,
+    and where these mean more.
+
     Args:
         coordinator_url: libpq connection string of the coordinators' database.
         broker_urls: libpq connection strings by broker name.

@@ -146,7 +146,11 @@ class Coordinator:
         cursor: str | None = None,
     ) -> Page[Transaction]:
         """List headers, without participants. The cost of a page is bounded whatever the filter:
-        when few transactions match, pages are short, even empty, and have a cursor all the same."""
+        when few transactions match, pages are short, even empty, and have a cursor all the same.
+
+        Raises:
+            InvalidRequest: no item is asked for, or the cursor is not one that this list has given.
+        """
         with self._database.session() as session:
             return list_page(session, filter, order=order, limit=limit, cursor=cursor)
 
@@ -258,7 +262,11 @@ class Coordinator:
 
     def wait_for_end(self, txn_id: TxnID, *, wait_ms: int) -> Transaction:
         """Wait until the transaction is COMMITTED or ABORTED, at most ``wait_ms``, without holding
-        a connection. Answers the transaction as it is after that."""
+        a connection. Answers the transaction as it is after that.
+
+        Raises:
+            TransactionNotFound: there is none.
+        """
         give_up = time.monotonic() + wait_ms / 1000
         for pause in _FIRST_LOOKS:
             if _has_ended(self._statuses([txn_id]).get(txn_id)):

@@ -26,11 +26,7 @@ def list_page(
     limit: int,
     cursor: str | None,
 ) -> Page[Transaction]:
-    """One page of headers; see :meth:`engine.coordinator.coordinator.Coordinator.list`.
-
-    Raises:
-        InvalidRequest: no item is asked for, or the cursor is not one that this list has given.
-    """
+    """One page of headers; see :meth:`engine.coordinator.coordinator.Coordinator.list`."""
     check_limit(limit)
     scans = [
         session.adhoc("list_txns", **params) for params in _scans(filter, order, limit, cursor)

@@ -44,7 +44,8 @@ _ACTIONS = {Outcome.COMMITTED: TxnAction.COMMIT, Outcome.ABORTED: TxnAction.ABOR
 
 class PartitionOperations:
     """Operators' commands on single partitions. All of them refuse partitions of system topics
-    (InvalidRequest), and partitions whose broker cannot be reached (PartitionUnavailable)."""
+    (InvalidRequest), and partitions whose broker cannot be reached or that, to be taken offline
+    aside, cannot be rebuilt (PartitionUnavailable)."""
 
     def __init__(self, log: PartitionLogs, coordinator: Coordinator, snapshots: Snapshots) -> None:
         self._log = log

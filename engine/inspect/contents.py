@@ -48,6 +48,7 @@ def messages_of_txn(
     Raises:
         TopicNotFound, PartitionNotFound: there is no such partition.
         PartitionUnavailable: its broker cannot be reached.
+        SegmentUnreadable: one of them cannot be read back.
     """
     if part.first_offset is None or part.last_offset is None:
         return Contents((), None)

@@ -55,7 +55,7 @@ class TransactionQuestions:
         when it is not ongoing there.
 
         Raises:
-            TopicNotFound, PartitionNotFound, PartitionUnavailable
+            TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
         return start(self._reading, partition, txn_id)
 
@@ -106,6 +106,7 @@ class TransactionQuestions:
 
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
+            SegmentUnreadable: one of them cannot be read back.
         """
         return contents.messages_of_txn(
             self._reading, self._log, part, txn_id, from_offset=from_offset, limit=limit

@@ -16,10 +16,10 @@ Lock order
     1. The topic's row in the catalog, in the coordinators' database: FOR NO KEY UPDATE while its
        partitions or a subscription are made on the brokers, or a subscription is deleted there; FOR
        SHARE while a broker gets what it lacks of a subscription.
-    2. The topic's id on a broker (an advisory lock), to make partitions there or to delete them.
-       Then partition records, ascending by id. Operators' commands, retention, compaction,
-       offloading, recovery and deletions lock them; the creation of a subscription takes share
-       locks of them; appends and ends of transactions take neither.
+    2. The topic's id on a broker (an advisory lock), to make or delete partitions or subscriptions
+       there. Then partition records, ascending by id. Operators' commands, retention, compaction,
+       offloading, recovery and a topic's deletion lock them; a subscription's creation and seek,
+       and retention's counting, take share locks of them; appends and ends take neither.
     3. Partition heads (partition_live), in the order of (topic id, number), a system topic's last.
        Everything else of a partition is written under its head.
 

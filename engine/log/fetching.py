@@ -258,7 +258,11 @@ class LogReader:
         max_bytes: int | None = None,
     ) -> Fetched:
         """Read the log as it is: every entry, markers and aborted messages too, each with its
-        visibility to a READ_COMMITTED reader. It stops as :meth:`fetch` does."""
+        visibility to a READ_COMMITTED reader. It stops as :meth:`fetch` does.
+
+        Raises:
+            InvalidRequest, PartitionUnavailable, SegmentUnreadable: as :meth:`fetch`.
+        """
         start, size = ReadPosition(offset=from_offset), self._bytes(max_bytes)
         window, head, (entries, aborted, open_txns) = self._windows.rows(
             self.locate(partition),

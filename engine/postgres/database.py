@@ -51,7 +51,7 @@ class Session:
     """Statements on one connection; none begins after the caller's deadline.
 
     Raises:
-        TimeLimitExceeded: from every method, when the deadline has passed.
+        TimeLimitExceeded: from every method but ``script``, when the deadline has passed.
     """
 
     def __init__(self, connection: Connection, statements: Mapping[str, LiteralString]) -> None:

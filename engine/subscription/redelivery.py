@@ -50,6 +50,8 @@ class Redelivery:
         Raises:
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
             ConsumerBusy: another consumer is the active one.
+            PartitionUnavailable: a partition cannot serve this, or its broker cannot be reached;
+                what stands in others may have been given back.
         """
         for share in self._shares.of(name.topic, message_ids):
             place = self._cursors.place(share.database, share.topic, name)

@@ -8,8 +8,8 @@ compare-and-set statement; no lock is held while a call is carried out.
 
 - free → claimed: by the first call. Calls that come meanwhile wait, or are told to come back.
 - claimed → answered: by the attempt that claimed it, with its answer, even a refusal.
-- claimed → free: the call failed for a reason that may pass (503, 429, a bug), so it may be made
-  again.
+- claimed → free: the call failed for a reason that may pass (401, 403, 429, all from 500 on), so it
+  may be made again.
 - claimed → claimed: a process died in the middle. After :data:`LEASE` the next call takes over and
   is carried out again. What the dead one has done by then stays, e.g. an empty transaction, which
   its timeout ends.
