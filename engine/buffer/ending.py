@@ -42,7 +42,7 @@ class PartitionEnds:
     commands: Sequence[EndCommand]
 
 
-def end_txns(
+def end_txns_on(
     session: Session, ends: Sequence[PartitionEnds], low_water_marks: Mapping[int, int]
 ) -> Ended:
     """End many transactions on some partitions of a broker that participate in them, by one

@@ -6,7 +6,7 @@ retention has dropped, are deleted. The others are rewritten in commit order: un
 the offsets that their messages have in the partition. Readers find them under either key.
 
 Each step is one SQL transaction of a bounded number of entries, so a crash loses at most the step
-that was running, and the next sweep goes on. Appends, ends and reads wait for none of it.
+that was running, and the next sweep goes on. Appends, ends and reads wait for no step.
 """
 
 from __future__ import annotations

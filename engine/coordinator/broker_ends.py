@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from engine.buffer.ending import PartitionEnds, end_txns
+from engine.buffer.ending import PartitionEnds, end_txns_on
 from engine.buffer.recovery import recover
 from engine.coordinator.answers import GONE, Answer, Answers
 from engine.coordinator.end_traces import EndTraces
@@ -111,7 +111,7 @@ class BrokerEnds:
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
         return answers, orphans_left
 
-    def end_orphans(
+    def pass_over_orphans(
         self,
         broker: str,
         partitions: Sequence[DueEnd],
@@ -129,7 +129,7 @@ class BrokerEnds:
         database = self._brokers.get(broker)
         try:
             while database.retrying(
-                lambda session: end_txns(session, ends, orders.low_water_marks).orphans_left,
+                lambda session: end_txns_on(session, ends, orders.low_water_marks).orphans_left,
                 one_statement=True,
             ):
                 pass
@@ -187,7 +187,7 @@ class BrokerEnds:
             for (topic_id, number), members in places
         ]
         ended = database.retrying(
-            lambda session: end_txns(session, ends, orders.low_water_marks), one_statement=True
+            lambda session: end_txns_on(session, ends, orders.low_water_marks), one_statement=True
         )
         members = [member for _, members in places for member in members]
         answers = [

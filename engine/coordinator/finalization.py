@@ -186,7 +186,7 @@ class Finalizer:
             answers, orphans_left = self._ends.end(name, its_partitions, its_subscriptions, orders)
             ended = together.record(name, answers)
             if orphans_left:
-                self._ends.end_orphans(name, its_partitions, its_subscriptions, orders)
+                self._ends.pass_over_orphans(name, its_partitions, its_subscriptions, orders)
             return ended
 
         ended = self._record(orders, [], alone) if alone else 0

@@ -155,7 +155,8 @@ class Cursors:
 
 @dataclass(kw_only=True)
 class _Call(Generic[_T]):
-    """One call of :meth:`Cursors.change`."""
+    """One call of :meth:`Cursors.change`: it decides on what is remembered; where that does not
+    hold, on what it reads without locks; and where that has changed meanwhile, under the locks."""
 
     memory: Memory
     place: Place

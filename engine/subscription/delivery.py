@@ -129,12 +129,23 @@ class Delivery:
     def _receive_on(self, place: Place, holder: LeaseHolder, since: float, call: Call) -> None:
         """Deliver from the partitions of one broker that were found deliverable at ``since`` or
         later. It does nothing when this call has asked for them itself before."""
-        found, due = self._due.get(_key(place), (0.0, ()))
-        if since == call.began and found >= call.began:
+        looked_at, due = self._due.get(_key(place), (0.0, ()))
+        if since == call.began and looked_at >= call.began:
             return
         taken_over = holder.epoch > 0 and self._entered.get(_key(place)) != holder
-        if found < since or taken_over:
+        if looked_at < since or taken_over:
             place, due = self._look(place, taken_over=taken_over)
+        unreadable = self._visit(place, due, holder, call)
+        if taken_over and not call.is_full:
+            self._entered[_key(place)] = holder
+        if unreadable is not None and not call.received:
+            raise unreadable
+
+    def _visit(
+        self, place: Place, due: Sequence[Due], holder: LeaseHolder, call: Call
+    ) -> SegmentUnreadable | None:
+        """Deliver from those partitions of one broker that have given nothing yet, until the call
+        is full; answers what is wrong with one whose messages cannot be opened."""
         unreadable: SegmentUnreadable | None = None
         name = place.database.name
         left = [
@@ -163,10 +174,7 @@ class Delivery:
             # Where there are very many entries to look at, or many messages, one suffices.
             few = 2 * len(messages) <= call.max_messages
             width = min(2 * width, widest) if few and not call.cut else 1
-        if taken_over and not call.is_full:
-            self._entered[_key(place)] = holder
-        if unreadable is not None and not call.received:
-            raise unreadable
+        return unreadable
 
     def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Due]]:
         """Find the partitions of one broker that may have something to deliver. Partitions without

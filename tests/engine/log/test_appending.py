@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine
-from engine.buffer.ending import PartitionEnds, end_txns
+from engine.buffer.ending import PartitionEnds, end_txns_on
 from engine.log.appending import Answer, Batch, _Partition
 from engine.log.brokers import Location
 from engine.model import batch as batches
@@ -248,7 +248,7 @@ def test_an_append_in_a_transaction_that_waited_finds_the_partition_as_it_is_the
                 command = EndCommand(txn_id=txn, action=TxnAction.COMMIT)
                 topic_id = engine.topics.get(TOPIC).topic_id
                 ends = PartitionEnds(topic_id=topic_id, number=0, commands=[command])
-                end_txns(session, [ends], {})
+                end_txns_on(session, [ends], {})
             else:
                 session.all(
                     "append",
