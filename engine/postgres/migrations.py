@@ -14,6 +14,12 @@ class SchemaIsNewer(Exception):
     """A later version has brought the database up to date; this one would put its own functions
     over tables that it does not know."""
 
+    def __init__(self, newest: str) -> None:
+        super().__init__(
+            f"A later version of txnconsole has brought this database up to date ({newest})."
+            " Start that one, or restore a copy from before."
+        )
+
 
 def migrate(url: str, kind: str) -> list[str]:
     """Create or update the schema of one database; ``kind`` is ``coordinator`` or ``broker``.
@@ -63,7 +69,4 @@ def _require_no_later(done: Iterable[str], kind: str) -> None:
     newest = max(f"migrations/{kind}/{name}" for name, _ in scripts(f"migrations/{kind}"))
     later = [name for name in done if name.startswith(f"migrations/{kind}/") and name > newest]
     if later:
-        raise SchemaIsNewer(
-            f"A later version of txnconsole has brought this database up to date ({max(later)})."
-            " Start that one, or restore a copy from before."
-        )
+        raise SchemaIsNewer(max(later))

@@ -77,6 +77,25 @@ def test_brokers_in_another_order_than_before_are_refused(
     wiring.close()
 
 
+@pytest.mark.django_db
+def test_databases_in_which_a_later_version_has_only_django_s_tables_are_refused(
+    engine: Engine,
+) -> None:
+    del engine
+    with psycopg.connect(settings.DATABASE_URL) as connection:
+        connection.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES"
+            " ('alerts', '9999_later', now()), ('once_installed', '9999_gone', now())"
+        )
+    try:
+        with pytest.raises(CommandError, match=r"later version .*\(alerts/9999_later\)"):
+            call_command("migrate_engine")
+    finally:
+        with psycopg.connect(settings.DATABASE_URL) as connection:
+            connection.execute("DELETE FROM django_migrations WHERE name LIKE '9999%'")
+    call_command("migrate_engine")
+
+
 def test_an_unreachable_database_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "DATABASE_URL", "host=/nonexistent dbname=none")
     wiring.close()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db.migrations.loader import MigrationLoader
 
 from engine.model.errors import EngineError
 from engine.postgres.migrations import SchemaIsNewer
@@ -22,6 +24,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
+            _require_no_later_tables_of_django()
             engine().migrate()
             wrong = [problem for problem in engine().ping().values() if problem]
         except EngineError as error:
@@ -37,6 +40,22 @@ class Command(BaseCommand):
             raise CommandError(f"A database cannot be reached: {_line(error)}") from error
         if wrong:
             raise CommandError("; ".join(wrong))
+
+
+def _require_no_later_tables_of_django() -> None:
+    """``migrate`` says nothing of migrations that it does not know.
+
+    Raises:
+        SchemaIsNewer: an app's tables are a later version's.
+    """
+    newest = dict(sorted(MigrationLoader(None).disk_migrations))
+    with psycopg.connect(settings.DATABASE_URL, connect_timeout=5) as connection:
+        if connection.execute("SELECT to_regclass('django_migrations')").fetchone() == (None,):
+            return
+        done = connection.execute("SELECT app, name FROM django_migrations").fetchall()
+    later = [f"{app}/{name}" for app, name in done if name > newest.get(app, name)]
+    if later:
+        raise SchemaIsNewer(max(later))
 
 
 def _line(error: psycopg.Error) -> str:
