@@ -202,3 +202,12 @@ def test_a_setting_it_refuses_is_told_in_one_line(directory: Path) -> None:
     with pytest.raises(CannotStart, match=r"^PostgreSQL did not start: .*shared_buffers.*") as told:
         postgres.start([])
     assert "\n" not in str(told.value)
+
+
+def test_files_of_another_major_version_are_told_as_such(directory: Path) -> None:
+    postgres = server(directory)
+    postgres.start([])
+    postgres.stop()
+    (directory / "postgres" / "PG_VERSION").write_text("17\n")
+    with pytest.raises(CannotStart, match=r"postgres is of PostgreSQL 17, and this is another: "):
+        postgres.start([])

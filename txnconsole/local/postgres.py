@@ -54,6 +54,8 @@ _OWNER = "postgres"
 _SOCKET = ".s.PGSQL.5432"
 _START_SECONDS = 120
 _NO_SPACE = "No space left on device"
+#: Said of files of another major version; which one is in a detail, which its log does not have.
+_INCOMPATIBLE = "database files are incompatible with server"
 
 
 class Login(NamedTuple):
@@ -242,6 +244,12 @@ class EmbeddedPostgres:
             said = self.log.read_text(errors="replace")[-4000:]
             if _NO_SPACE in said:
                 raise disk_full(self._directory) from error
+            if _INCOMPATIBLE in _last_line(said):
+                made_by = (self._data / "PG_VERSION").read_text().strip()
+                raise CannotStart(
+                    f"{self._data} is of PostgreSQL {made_by}, and this is another: start the "
+                    "version of txnconsole that made it, or set TXNCONSOLE_DATA to a new directory."
+                ) from error
             raise CannotStart(f"PostgreSQL did not start: {_last_line(said)} (see {self.log})")
         if time.monotonic() > deadline:
             raise CannotStart(f"PostgreSQL is not ready after {_START_SECONDS} s: see {self.log}")
