@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from engine.model.errors import InvalidRequest
-from txnconsole.alerts.addresses import Refused, Target, checked_address
+from txnconsole.alerts.addresses import Refused, Target, checked_addresses
 
 PUBLIC = "93.184.216.34"
 
@@ -63,17 +63,17 @@ def test_of_an_address_only_the_host_is_shown() -> None:
 def test_a_private_address_is_refused_however_it_is_written(address: str) -> None:
     target = Target.parse("https://example.com/")
     with pytest.raises(Refused, match="private address"):
-        checked_address(target, private=False, look_up=answering(address))
+        checked_addresses(target, private=False, look_up=answering(address))
     # One bad address among good ones is enough: nobody chooses among them but the name's owner.
     with pytest.raises(Refused):
-        checked_address(target, private=False, look_up=answering(PUBLIC, address))
-    assert checked_address(target, private=True, look_up=answering(address)) == address
+        checked_addresses(target, private=False, look_up=answering(PUBLIC, address))
+    assert checked_addresses(target, private=True, look_up=answering(address)) == (address,)
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "2606:4700:4700::1111", "64:ff9b::5db8:d822"])
 def test_a_public_address_is_taken(address: str) -> None:
     target = Target.parse("https://example.com/")
-    assert checked_address(target, private=False, look_up=answering(address)) == address
+    assert checked_addresses(target, private=False, look_up=answering(address)) == (address,)
 
 
 def test_a_name_that_nobody_knows_is_refused() -> None:
@@ -82,9 +82,9 @@ def test_a_name_that_nobody_knows_is_refused() -> None:
 
     target = Target.parse("https://nowhere.invalid/")
     with pytest.raises(Refused, match=r"nowhere\.invalid cannot be found"):
-        checked_address(target, private=True, look_up=unknown)
+        checked_addresses(target, private=True, look_up=unknown)
     for host in ("a..b", "a" * 70 + ".com"):
         with pytest.raises(Refused, match="cannot be found"):
-            checked_address(Target.parse(f"http://{host}/"), private=True)
+            checked_addresses(Target.parse(f"http://{host}/"), private=True)
     with pytest.raises(Refused, match="no address"):
-        checked_address(target, private=True, look_up=answering())
+        checked_addresses(target, private=True, look_up=answering())

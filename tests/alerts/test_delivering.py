@@ -215,6 +215,22 @@ def test_a_name_that_nobody_tells_the_address_of_costs_the_time_limit_and_no_mor
     assert receiver.received == []
 
 
+def test_a_host_s_next_address_is_tried_where_the_first_takes_no_connection(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a name with an IPv6 and an IPv4 address, whose server listens at one."""
+
+    def both(*_args: object, **_options: object) -> list[tuple[object, ...]]:
+        return [(None, None, None, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+    message = queued(webhook(url=receiver.url))
+    deliver()
+    message.refresh_from_db()
+    assert (message.state, message.last_error) == ("sent", "")
+    assert len(receiver.received) == 1
+
+
 def test_nothing_listens_there(receiver: Receiver) -> None:
     message = queued(webhook(url="http://localhost:9/secret"))
     deliver()

@@ -1,7 +1,7 @@
 """Where a webhook may go: HTTP or HTTPS, to an address of the public internet.
 
 This keeps whoever may set a webhook from reaching servers inside the network (server-side request
-forgery). A name is looked up once, and the connection goes to the address that was checked, so a
+forgery). A name is looked up once, and the connection goes to an address that was checked, so a
 name that resolves to something else a moment later (DNS rebinding) gains nothing. Private,
 loopback, link-local and other special addresses are allowed only where
 ``TXNCONSOLE_ALERTS_PRIVATE_ADDRESSES`` says so.
@@ -88,8 +88,8 @@ def lookup(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def checked_address(target: Target, *, private: bool, look_up: Lookup = lookup) -> str:
-    """An address of the target's host to connect to.
+def checked_addresses(target: Target, *, private: bool, look_up: Lookup = lookup) -> Sequence[str]:
+    """The addresses of the target's host, in the order in which to try them.
 
     Raises:
         Refused: the name is unknown, or one of its addresses is not public and ``private`` is
@@ -106,7 +106,7 @@ def checked_address(target: Target, *, private: bool, look_up: Lookup = lookup) 
             f"The host {target.host} has a private address; set"
             " TXNCONSOLE_ALERTS_PRIVATE_ADDRESSES=1 to allow such."
         )
-    return addresses[0]
+    return addresses
 
 
 def _is_public(text: str) -> bool:

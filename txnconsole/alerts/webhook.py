@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import Thread
 
 import httpx
 import msgspec
 from django.conf import settings
 
-from txnconsole.alerts.addresses import Refused, Target, checked_address
+from txnconsole.alerts.addresses import Refused, Target, checked_addresses
 from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.models import Message
 from txnconsole.alerts.signing import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
@@ -35,7 +37,7 @@ def send(message: Message) -> None:
     channel = message.channel
     target = Target.parse(channel.url)
     until = time.monotonic() + _WHOLE_SECONDS
-    address = _address(target)
+    addresses = _addresses(target)
     timestamp = int(database_now().timestamp())
     body = msgspec.json.encode({"id": str(message.pk), **message.content})
     headers = {
@@ -47,7 +49,7 @@ def send(message: Message) -> None:
         SIGNATURE_HEADER: signature(channel.secret, timestamp, body),
     }
     try:
-        status = asyncio.run(_post(target, address, body, headers, until - time.monotonic()))
+        status = asyncio.run(_post(target, addresses, body, headers, until - time.monotonic()))
     except (httpx.TimeoutException, TimeoutError) as error:
         raise _late(target) from error
     except httpx.HTTPError as error:
@@ -58,15 +60,15 @@ def send(message: Message) -> None:
         raise DeliveryFailed(f"{target.shown} answered {status}.")
 
 
-def _address(target: Target) -> str:
-    """An address of the target, looked up on a thread that is abandoned when it takes too long: the
-    system's look-up cannot be ended."""
-    answer: Future[str] = Future()
+def _addresses(target: Target) -> Sequence[str]:
+    """The addresses of the target, looked up on a thread that is abandoned when it takes too long:
+    the system's look-up cannot be ended."""
+    answer: Future[Sequence[str]] = Future()
 
     def look_up() -> None:
         try:
             private = settings.ALERTS_PRIVATE_ADDRESSES
-            answer.set_result(checked_address(target, private=private))
+            answer.set_result(checked_addresses(target, private=private))
         except Exception as error:
             answer.set_exception(error)
 
@@ -84,19 +86,27 @@ def _late(target: Target) -> DeliveryFailed:
 
 
 async def _post(
-    target: Target, address: str, body: bytes, headers: dict[str, str], seconds: float
+    target: Target, addresses: Sequence[str], body: bytes, headers: dict[str, str], seconds: float
 ) -> int:
-    """Post to one address of the target; the status of its answer."""
+    """Post to the first address of the target that takes a connection; the status of its answer."""
+    *others, last = addresses
     async with (
         asyncio.timeout(seconds),
         httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=_TIMEOUT) as client,
-        client.stream(
-            "POST",
-            target.at(address),
-            content=body,
-            headers=headers,
-            # The certificate must be the host's, not the address's.
-            extensions={"sni_hostname": target.host},
-        ) as response,
     ):
-        return response.status_code
+
+        async def post(address: str) -> int:
+            async with client.stream(
+                "POST",
+                target.at(address),
+                content=body,
+                headers=headers,
+                # The certificate must be the host's, not the address's.
+                extensions={"sni_hostname": target.host},
+            ) as response:
+                return response.status_code
+
+        for address in others:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # Nothing was sent there.
+                return await post(address)
+        return await post(last)
