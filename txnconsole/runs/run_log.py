@@ -7,12 +7,22 @@ from pathlib import Path
 
 from django.conf import settings
 
+from txnconsole.runs.models import PipelineRun
+
 _TAIL_BYTES = 8_000
 
 
 def place(run_id: int) -> Path:
     """Where it stands, or will."""
     return Path(settings.DATA_DIR) / "log" / "runs" / f"{run_id}.log"
+
+
+def drop_forgotten() -> None:
+    """Remove those on this machine whose runs have been forgotten."""
+    logs = {int(log.stem): log for log in place(0).parent.glob("[0-9]*.log")}
+    known = PipelineRun.objects.filter(pk__in=logs).values_list("pk", flat=True)
+    for number in logs.keys() - set(known):
+        logs[number].unlink(missing_ok=True)
 
 
 def tail(run_id: int) -> str:

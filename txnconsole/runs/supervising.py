@@ -109,6 +109,7 @@ class Supervisor:
     def _follow(self, run: PipelineRun) -> None:
         log = run_log.place(run.pk)
         log.parent.mkdir(parents=True, exist_ok=True)
+        run_log.drop_forgotten()
         with tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True) as scratch:
             environment = _environment(run, self._token.secret, scratch)
             with log.open("wb") as output:

@@ -18,9 +18,11 @@ from txnconsole.alerts import bundling, delivering, evaluating, trimming
 from txnconsole.celery import app
 from txnconsole.enginedb.wiring import engine
 from txnconsole.idempotency.answers import drop_expired
-from txnconsole.jobs import driving, retention
+from txnconsole.jobs import driving
+from txnconsole.jobs import retention as jobs_retention
 from txnconsole.queue import heartbeat, wakeup
 from txnconsole.runs import launching
+from txnconsole.runs import retention as runs_retention
 from txnconsole.trends import sampling
 
 _log = structlog.get_logger(__name__)
@@ -184,10 +186,12 @@ def drop_ended_sessions() -> None:
 
 @app.task(name="txnconsole.drop_ended_jobs")
 def drop_ended_jobs() -> None:
-    """Forget jobs that ended long ago, a few at a time: each has up to ten thousand items."""
-    dropped = retention.drop_ended(kept_days=settings.JOBS_KEPT_DAYS)
-    if dropped:
-        _log.info("ended jobs dropped", jobs=dropped)
+    """Forget jobs and pipeline runs that ended long ago, a few at a time: a job has up to ten
+    thousand items."""
+    dropped = jobs_retention.drop_ended(kept_days=settings.JOBS_KEPT_DAYS)
+    runs = runs_retention.drop_ended(kept_days=settings.JOBS_KEPT_DAYS)
+    if dropped or runs:
+        _log.info("ended jobs dropped", jobs=dropped, runs=runs)
 
 
 @app.task(name="txnconsole.sample_positions")
