@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from txnconsole.local import child as child_module
+from txnconsole.local import process
 from txnconsole.local.child import Child, Program
 
 pytestmark = pytest.mark.programs
@@ -55,6 +56,27 @@ def pid(child: Child) -> int:
 def test_a_running_program_has_nothing_to_tell(sleeper: Child) -> None:
     assert sleeper.tend() is None
     assert sleeper.seconds_until_due is None
+
+
+def test_a_log_that_has_become_long_is_put_aside_while_its_program_writes(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_LOG_LIMIT", 10)
+    script = (
+        "import signal, time;"
+        "signal.signal(signal.SIGUSR1, lambda *_: print('of the next day', flush=True));"
+        "print('of the first day', flush=True); time.sleep(600)"
+    )
+    child = Child("writer", Program([sys.executable, "-c", script], dict(os.environ), log))
+    child.start()
+    try:
+        assert eventually(lambda: log.read_text() == "of the first day\n")
+        assert child.tend() is None
+        os.kill(pid(child), signal.SIGUSR1)
+        assert eventually(lambda: log.read_text() == "of the next day\n")
+    finally:
+        child.stop()
+    assert log.with_suffix(".log.1").read_text() == "of the first day\n"
 
 
 def test_stopping_ends_the_program_and_what_it_started(sleeper: Child) -> None:

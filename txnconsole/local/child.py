@@ -75,10 +75,12 @@ class Child:
         return None if self._process is None else self._process.pid
 
     def tend(self) -> str | None:
-        """Notice an end, and start again when that is due; returns what there is to tell."""
+        """Notice an end, and start again when that is due; returns what there is to tell. A log
+        that has become long is put aside."""
         now = time.monotonic()
         if self._process is not None:
             if self._process.poll() is None:
+                process.put_aside(self._program.log)
                 return None
             return self._note_end(self._process, now)
         if now < self._due:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,8 +35,7 @@ def spawn(
     The kernel sends it ``stop_signal`` when the thread that called this dies, whatever the reason;
     call it from the main thread.
     """
-    if log.exists() and log.stat().st_size > _LOG_LIMIT:
-        log.replace(log.with_suffix(".log.1"))
+    put_aside(log)
     parent = os.getpid()
 
     def in_child() -> None:
@@ -56,6 +56,15 @@ def spawn(
             start_new_session=True,
             preexec_fn=in_child,  # noqa: PLW1509  # This process starts no thread before it.
         )
+
+
+def put_aside(log: Path) -> None:
+    """Put aside what a log holds once it is much, for what was put aside before; whoever writes to
+    it goes on in the same file, and may lose a line of that moment."""
+    with contextlib.suppress(OSError):  # There is none, or no room for the copy: it stays.
+        if log.stat().st_size > _LOG_LIMIT:
+            shutil.copyfile(log, log.with_suffix(".log.1"))
+            os.truncate(log, 0)
 
 
 def stop(process: subprocess.Popen[bytes], stop_signal: signal.Signals, *, deadline: float) -> None:
