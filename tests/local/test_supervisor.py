@@ -70,6 +70,18 @@ def test_secrets_are_readable_by_their_owner_only(data: Path) -> None:
             assert product.token() not in said
 
 
+def test_nobody_else_may_write_what_a_run_has_made(data: Path) -> None:
+    before = os.umask(0)  # As some that start services leave it.
+    try:
+        with SupervisedRun(data) as product:
+            product.wait_until_open()
+            made = [file for file in (data, *data.rglob("*")) if not file.is_symlink()]
+            assert data / "static" in made
+            assert [file for file in made if file.stat().st_mode & 0o022] == []
+    finally:
+        os.umask(before)
+
+
 def test_ctrl_c_ends_a_pipeline_run_that_is_under_way(data: Path) -> None:
     with SupervisedRun(data) as product:
         product.wait_until_open()

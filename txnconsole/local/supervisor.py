@@ -38,6 +38,7 @@ def supervise(*, demo: bool) -> None:
     Raises:
         CannotStart: something outside stands in the way; nothing is left running.
     """
+    os.umask(os.umask(0o022) | 0o022)  # Nobody else writes what this and its programs make.
     with (
         _stopping_on_signals(),
         DataDirectory.held(data_directory()) as data,
