@@ -295,6 +295,33 @@ def test_compaction_takes_bounded_steps_and_a_crash_after_any_loses_nothing(
     assert fetched(engine, max_messages=1000)[-1] == "open"
 
 
+def test_compaction_takes_nothing_of_another_coordinators_transaction_of_the_same_number(
+    engine: Engine,
+) -> None:
+    make(engine)
+    one, other = open_txn(engine, tc_id=0), open_txn(engine, tc_id=1)
+    produce(engine, one, "a")
+    produce(engine, other, "x")
+    produce(engine, one, "b")
+    commit(engine, one)
+    engine.apply_retention()
+    assert fetched(engine) == ["a", "b"]
+    assert [row.tc_id for row in rewritten(engine)] == [0, 0]
+    commit(engine, other)
+    engine.apply_retention()
+    assert fetched(engine) == ["a", "b", "x"]
+    assert [row.tc_id for row in rewritten(engine)] == [0, 0, 1]
+
+
+def test_the_sidecar_log_of_an_offline_partition_stays_as_it_is(engine: Engine) -> None:
+    make(engine)
+    history(engine)
+    engine.partitions.take_offline(P0, reason="to look at it")
+    before = waiting(engine)
+    assert engine.apply_retention() == 0
+    assert waiting(engine) == before
+
+
 def test_swept_segments_of_the_sidecar_log_go(engine: Engine) -> None:
     make(engine, segment_max_messages=2)
     for _ in range(6):

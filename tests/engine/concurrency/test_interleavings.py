@@ -153,14 +153,16 @@ def test_a_participant_that_waits_for_the_decision_does_not_join(
             Background(database, lambda: engine.coordinator.add_partitions(txn, [P0])),
             Background(database, lambda: engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])),
             Background(database, lambda: engine.produce(P0, batch("late"), txn_id=txn)),
+            Background(database, lambda: engine._joining.confirm_ack(txn, call_id=7)),
         ]
-        for join in joins:
-            join.waits()
+        for number, join in enumerate(joins, start=1):
+            join.waits(number)
     for join in joins:
         with pytest.raises(InvalidTxnStatus):
             join.result()
     found = engine.coordinator.get(txn)
     assert (found.partitions, found.subscriptions) == ((), ())
+    assert coordinator_sql(engine, "SELECT FROM coordinator.confirmed_ack") == []
     assert engine.log.status(P0).last_offset == -1
 
 
@@ -556,12 +558,13 @@ def test_a_group_that_waits_for_an_opposite_end_decides_nothing(engine: Engine) 
 
 
 def test_samples_do_not_wait_for_a_partition_that_is_in_use(engine: Engine) -> None:
-    make_topic(engine)
-    engine.produce(P0, batch("a"))
+    make_topic(engine, partitions=3)
+    both = P0, PartitionName(TOPIC, 2)  # on one broker
     engine.sample_positions()
-    engine.produce(P0, batch("b"))
+    for partition in both:
+        engine.produce(partition, batch("a"))
     with while_open(broker(engine), locked(engine)):
-        assert engine.sample_positions() == 0
+        assert engine.sample_positions() == 1
     assert engine.sample_positions() == 1
 
 

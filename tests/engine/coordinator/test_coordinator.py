@@ -401,6 +401,19 @@ def test_extending_moves_the_deadline_from_now_and_saves_an_overdue_transaction(
     assert engine.coordinator.expire() == ()
 
 
+def test_an_end_takes_the_low_water_mark_of_its_own_coordinator_along(engine: Engine) -> None:
+    """What is open is no orphan because another coordinator is further on."""
+    make_topic(engine)
+    for _ in range(2):
+        commit(engine, open_txn(engine, tc_id=0))
+    open_txn(engine, tc_id=0)
+    still_open, ended = open_txn(engine, tc_id=1), open_txn(engine, tc_id=1)
+    for txn in (still_open, ended):
+        engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, ended)
+    assert [each.txn_id for each in engine.log.ongoing(P0)] == [still_open]
+
+
 def test_the_low_water_mark_is_below_the_lowest_that_has_not_ended(engine: Engine) -> None:
     """reference/pulsar.md, E01: a transaction is never covered by its own end."""
     assert low_water_mark(engine) == -1
@@ -433,9 +446,15 @@ def test_counts_and_stats_agree_with_what_lives(engine: Engine) -> None:
         TxnStatus.COMMITTING: 1,
         TxnStatus.ABORTING: 1,
     }
+    coordinator_sql(
+        engine,
+        "UPDATE coordinator.transaction SET opened_at = opened_at - interval '1 day'"
+        " WHERE status <> 'OPEN'",
+    )
     stats = engine.coordinator.stats()[0]
     assert (stats.sequence, stats.ongoing_txns, stats.finalizing_txns) == (3, 1, 2)
     assert stats.oldest_open_age_ms is not None
+    assert stats.oldest_open_age_ms < 3_600_000
     due_now(engine)
     finalize(engine)
     assert engine.coordinator.stats()[0].finalizing_txns == 0

@@ -161,6 +161,20 @@ def test_what_brokers_do_at_about_the_same_time_is_recorded_together(
         assert {part.state for part in found.partitions} == {ParticipantState.COMMITTED}
 
 
+@pytest.mark.parametrize(("buffer", "last_offset"), [("marker", 1), ("sidecar", 0)])
+def test_partitions_of_one_run_get_the_ends_of_their_own_transactions_alone(
+    engine: Engine, buffer: str, last_offset: int
+) -> None:
+    make_topic(engine, partitions=5, buffer=buffer)
+    places = [PartitionName(TOPIC, number) for number in (0, 2, 4)]  # on one broker
+    for place in places:
+        txn = open_txn(engine)
+        engine.produce(place, batch("a"), txn_id=txn)
+        engine.coordinator.end(txn, COMMIT)
+    finalize(engine)
+    assert [engine.log.status(place).last_offset for place in places] == [last_offset] * 3
+
+
 def test_coordinators_of_one_run_keep_apart_what_has_the_same_sequence(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     subscribe(engine)

@@ -495,6 +495,25 @@ def test_truncation_is_refused_where_an_open_transaction_has_acknowledged(engine
         truncate(engine, 0)
 
 
+def test_of_what_a_decided_transaction_has_acknowledged_only_what_is_left_stays_held(
+    engine: Engine,
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    for text in "ab":
+        engine.produce(P0, batch(text))
+    first, second = engine.receive(SUBSCRIPTION, "c")
+    kept, gone = open_txn(engine), open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c", [first.message_id], txn_id=kept)
+    engine.acknowledge(SUBSCRIPTION, "c", [second.message_id], txn_id=gone)
+    for txn in (kept, gone):
+        engine.coordinator.end(txn, TxnAction.COMMIT)
+    truncate(engine, 1)
+    engine.partitions.bring_online(P0)
+    [cursor] = engine.subscriptions.describe(SUBSCRIPTION).partitions
+    assert [(each.txn_id, each.ranges.runs) for each in cursor.pending_acks] == [(kept, ((0, 1),))]
+
+
 def test_cursors_move_back_with_the_log_and_new_messages_are_delivered(engine: Engine) -> None:
     make_topic(engine)
     subscribe(engine)

@@ -388,6 +388,9 @@ def test_steps_take_turns_and_what_they_find_can_be_read(engine: Engine) -> None
     subjects = {one.subject for one in state.page.items}
     assert subjects == {str(P0), str(P1), *(f"coordinator:{tc}" for tc in range(4))}
     assert all(one.holds and one.completed_at for one in state.page.items)
+    counted = engine.inspect.standing().coordinators
+    assert counted is not None
+    assert counted.broken == 0
     broker_sql(engine, "UPDATE broker.partition_live SET ongoing_txns = 7")
     assert engine.inspect.check_invariants() > 0
     state = engine.inspect.invariant_state(broken=True)

@@ -25,13 +25,14 @@ from tests.engine.support import (
 
 
 def test_a_topic_is_summed_up_over_its_brokers_with_its_worst_partition(engine: Engine) -> None:
-    make_topic(engine, partitions=2)
+    make_topic(engine, partitions=3)
     txns = [open_txn(engine), open_txn(engine)]
-    engine.produce(P0, batch("a"), txn_id=txns[0])
+    for partition in (P0, PartitionName(TOPIC, 2)):  # on one broker
+        engine.produce(partition, batch("a"), txn_id=txns[0])
     engine.produce(P1, batch("b"), txn_id=txns[1])
     engine.produce(P1, batch("c", "d"))
     [summary] = engine.inspect.lists.topics([engine.topics.get(TOPIC)])
-    assert (summary.offsets, summary.readable, summary.held, summary.ongoing) == (4, 0, 2, 2)
+    assert (summary.offsets, summary.readable, summary.held, summary.ongoing) == (5, 0, 3, 3)
     assert summary.worst is not None
     assert (summary.worst.partition, summary.worst.hidden) == (P1, 3)
     assert summary.worst.txn_id == txns[1]

@@ -7,6 +7,7 @@ import pytest
 from engine import Engine
 from engine.model.agreement import Discord, Says
 from engine.model.errors import PartitionUnavailable
+from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.engine.support import (
@@ -19,6 +20,7 @@ from tests.engine.support import (
     broker_sql,
     commit,
     coordinator_sql,
+    end_txns,
     finalize,
     forged,
     make_topic,
@@ -70,6 +72,24 @@ def test_participants_agree_before_and_after_the_end(engine: Engine, action: Txn
     open_txn(engine)
     commit(engine, open_txn(engine))  # The low water mark passes it; markers stay.
     assert discords(engine, txn) == set()
+
+
+def test_partitions_of_one_broker_speak_each_for_itself(engine: Engine) -> None:
+    make_topic(engine, partitions=5)
+    open_txn(engine)  # What stays open below keeps the low water mark from passing the others.
+    txn = open_txn(engine)
+    ended, opposite, joined = (PartitionName(TOPIC, number) for number in (0, 2, 4))
+    for partition in (ended, opposite):
+        engine.produce(partition, batch("a"), txn_id=txn)
+    engine.coordinator.add_partitions(txn, [joined])
+    end_txns(engine.log.locate(ended), (txn, COMMIT))
+    end_txns(engine.log.locate(opposite), (txn, ABORT))
+    parts = engine.inspect.participants(txn).participants
+    assert {part.partition: part.says for part in parts} == {
+        ended: Says.COMMITTED,
+        opposite: Says.ABORTED,
+        joined: Says.NOTHING,
+    }
 
 
 def test_a_marker_of_the_other_outcome_is_opposite(engine: Engine) -> None:

@@ -148,6 +148,32 @@ def test_batches_of_one_kind_are_not_judged_one_by_one(
     )
 
 
+@pytest.mark.parametrize("in_a_transaction", [False, True])
+def test_batches_of_one_kind_roll_a_segment_that_is_full_of_bytes(
+    engine: Engine, in_a_transaction: bool
+) -> None:
+    size = len(stored().body)
+    make_topic(engine, segment_max_bytes=3 * size)
+    partition = _Partition(engine.log.locate(P0))
+    txn = open_txn(engine) if in_a_transaction else None
+    for texts in ("a", "bc", "de"):
+        partition.append([stored(text, txn=txn) for text in texts])
+    assert [segment.first_offset for segment in engine.log.segments(P0)] == [3, 0]
+
+
+def test_batches_of_one_transaction_are_not_counted_as_anothers(engine: Engine) -> None:
+    make_topic(engine)
+    partition = _Partition(engine.log.locate(P0))
+    one, other = open_txn(engine), open_txn(engine)
+    partition.append([stored(txn=one)])
+    partition.append([stored(txn=other)])
+    for _ in range(2):
+        partition.append([stored(txn=one), stored(txn=one)])
+    partition.append([stored(txn=one)])
+    spans = [(each.txn_id, each.messages, each.last_offset) for each in engine.log.ongoing(P0)]
+    assert spans == [(one, 6, 6), (other, 1, 1)]
+
+
 def comparable(answer: Answer | EngineError) -> tuple[object, ...]:
     """Ledgers differ between partitions; whether a snapshot is wanted, by when it is taken."""
     assert isinstance(answer, Answer)

@@ -678,6 +678,7 @@ def test_a_receive_of_partitions_that_are_all_offline_is_refused(engine: Engine)
     assert received(engine) == ["1"]
     assert received(engine) == []
     engine.partitions.take_offline(P1, reason="test")
+    engine.topics.create(TopicName("public", "default", "trains"), TopicSettings())
     with pytest.raises(PartitionUnavailable):
         received(engine)
     engine.partitions.bring_online(P0)

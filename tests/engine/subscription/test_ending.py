@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine import Engine
+from engine.model.errors import InvalidTxnStatus
 from engine.model.message import StoredMessage
 from engine.model.topic_name import SubscriptionName
 from engine.model.transaction import EndCommand, EndResult
@@ -219,6 +220,16 @@ def test_a_late_repetition_below_the_low_water_mark_changes_nothing(engine: Engi
     assert result.error is None
     assert broker_sql(engine, "SELECT sequence FROM broker.ended_ack_txn") == [(2,)]
     assert backlog(engine) == 0
+
+
+def test_an_end_is_remembered_however_far_another_coordinators_mark_is(engine: Engine) -> None:
+    a, b = ready(engine, "a", "b")
+    claim(engine, TxnID(0, 9), a)
+    ended(engine, (TxnID(0, 9), COMMIT), mark=9)
+    claim(engine, TxnID(1, 2), b)
+    ended(engine, (TxnID(1, 2), ABORT), mark=9)
+    with pytest.raises(InvalidTxnStatus):
+        claim(engine, TxnID(1, 2), b)
 
 
 @pytest.mark.parametrize("mark", [9, 7])

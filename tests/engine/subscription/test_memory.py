@@ -20,6 +20,7 @@ from engine.model.errors import (
     TransactionConflict,
 )
 from engine.model.subscription import AckType, InitialPosition, SubscriptionType
+from engine.model.topic_name import PartitionName
 from engine.postgres.database import Session
 from engine.postgres.prepared import Prepared
 from engine.subscription import memory
@@ -258,6 +259,26 @@ def test_what_changes_while_a_claim_waits_is_seen(
             session.script(change)
         assert waiting.result(60).pending == (message.message_id,)
     assert names == ["read_cursors", "store_claim", "read_cursors", "store_cursors"]
+
+
+@_changes
+def test_what_changes_while_an_acknowledgement_in_several_partitions_waits_is_seen(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, change: LiteralString
+) -> None:
+    make_topic(engine, partitions=3)
+    subscribe(engine)
+    for partition in (P0, PartitionName(TOPIC, 2)):  # on one broker
+        engine.produce(partition, batch("a"))
+    messages = engine.receive(SUBSCRIPTION, "c1")
+    database = engine.log.locate(P0).database
+    with asked(monkeypatch) as names, ThreadPoolExecutor(1) as pool:
+        with database.transaction() as session:
+            session.script("SELECT FROM broker.cursor FOR UPDATE")
+            waiting = pool.submit(ack, engine, *messages)
+            await_waiting(database)
+            session.script(change)
+        assert len(waiting.result(60).acked) == 2
+    assert names == ["read_cursors", "store_cursors"] * 2
 
 
 def test_a_claim_that_waits_while_its_transaction_ends_is_refused(consumed: Engine) -> None:
