@@ -224,6 +224,23 @@ def test_an_event_loops_client_says_the_same() -> None:
     asyncio.run(main())
 
 
+def test_a_client_refuses_in_another_event_loop_than_that_of_its_first_call() -> None:
+    """Its connections are the first one's: what waited for them would never be woken."""
+    network = FaultyLog()
+    server = async_client(network)
+
+    async def send() -> None:
+        async with server.producer(TOPIC) as producer:
+            await producer.send(b"x")
+
+    asyncio.run(send())
+    sent = len(network.requests)
+    for call in (send, server.close):
+        with pytest.raises(ClientClosed, match="another event loop"):
+            asyncio.run(call())
+    assert len(network.requests) == sent
+
+
 def test_a_block_whose_client_is_closed_inside_keeps_its_exception() -> None:
     server, _ = client(FaultyLog())
 

@@ -39,6 +39,7 @@ class AsyncioRuntime:
         self._options = options
         self._http = connected(partial(httpx.AsyncClient, transport=options.http), url, token)
         self._finishing: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def retry(self) -> RetryPolicy:
@@ -46,6 +47,12 @@ class AsyncioRuntime:
 
     def clock(self) -> float:
         return self._options.clock()
+
+    def is_here(self) -> bool:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:  # A client may be made before its loop.
+            self._loop = loop
+        return loop is self._loop
 
     async def sleep(self, seconds: float) -> None:
         await self._options.sleep(seconds)

@@ -59,6 +59,9 @@ class BlockingRuntime:
     def clock(self) -> float:
         return self._options.clock()
 
+    def is_here(self) -> bool:
+        return True
+
     async def sleep(self, seconds: float) -> None:
         self._options.sleep(seconds)
 

@@ -80,8 +80,8 @@ class TransactionAborted(TxnConsoleError):
 
 
 class ClientClosed(TxnConsoleError):
-    """The client has been closed, or was made before a fork in the other process; nothing was
-    sent."""
+    """The client has been closed, was made before a fork in the other process, or is used in
+    another event loop; nothing was sent."""
 
 
 class ProducerClosed(TxnConsoleError):

@@ -235,7 +235,7 @@ class AsyncProducer:
     def _own_turn(self) -> AbstractAsyncContextManager[object]:
         """One caller's turn: not in a process that has been forked, where a thread that had the
         turn goes on no more, and nobody sends what lingers."""
-        self.transport.require_own_process(f"the producer {self.name} takes and sends nothing here")
+        self.transport.require_own_place(f"the producer {self.name} takes and sends nothing here")
         return self._turn
 
     def _forget(self, batches: list[Batch]) -> None:

@@ -68,6 +68,10 @@ class Runtime(Protocol):
         """A monotonic clock, in seconds."""
         ...
 
+    def is_here(self) -> bool:
+        """Whether it can wait here: what has waited in one event loop cannot in another."""
+        ...
+
     async def sleep(self, seconds: float) -> None: ...
 
     async def exchange(self, call: Call[Any]) -> httpx.Response:
@@ -103,7 +107,7 @@ def connected(make: Callable[..., H], url: str, token: str) -> H:
     settings = _connection_settings(url, token)
     try:
         return make(**settings)
-    except (ImportError, ValueError) as error:
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
         told = f"A proxy that the environment names (ALL_PROXY, …) cannot be used: {error}"
         raise ValueError(told) from error
 

@@ -31,6 +31,7 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 #: With what a server answers the request of a client without a certificate (RFC 8446, 4.4.2.4):
 #: to the client, the handshake is over by then.
 _WANTS_CERTIFICATE = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+_ANOTHER_LOOPS = "The client is another event loop's; {}. Make a client in each event loop."
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -51,7 +52,13 @@ class Transport:
         return started
 
     async def close(self) -> None:
-        """Stop the work that still runs, then close the connections. May be called again."""
+        """Stop the work that still runs, then close the connections. May be called again.
+
+        Raises:
+            ClientClosed: another event loop has its work and its connections.
+        """
+        if not self.runtime.is_here():
+            raise ClientClosed(_ANOTHER_LOOPS.format("nothing is closed"))
         works = list(self._works)
         for work in works:
             work.stopped.set()
@@ -150,14 +157,15 @@ class Transport:
             if clock() - began < held / 2:
                 await self.runtime.sleep(min(left, _PAUSE))
 
-    def require_own_process(self, told: str) -> None:
-        """Check that this is the process that made the client.
+    def require_own_place(self, told: str) -> None:
+        """Check that this is the process that made the client, and the event loop that it is used
+        in.
 
         Args:
             told: what has not been done otherwise.
 
         Raises:
-            ClientClosed: it is another one, which that process has forked.
+            ClientClosed: it is another process, which that one has forked, or another loop.
         """
         if os.getpid() != self._process:
             # Both processes would read answers from the same connections, and count the batches of
@@ -166,6 +174,8 @@ class Transport:
                 f"The client is another process's, which has forked; {told}. Make a client in each"
                 " process."
             )
+        if not self.runtime.is_here():  # A connection waits in the loop that has opened it.
+            raise ClientClosed(_ANOTHER_LOOPS.format(told))
 
     async def attempt(self, call: Call[T]) -> T:
         """Make a call once.
@@ -175,7 +185,7 @@ class Transport:
         """
         if self._closed:
             raise ClientClosed(f"The client is closed; {call.method} {call.path} was not sent.")
-        self.require_own_process(f"{call.method} {call.path} was not sent")
+        self.require_own_place(f"{call.method} {call.path} was not sent")
         try:
             response = await self.runtime.exchange(call)
         except httpx.RequestError as error:  # Also where an answer cannot be unpacked.

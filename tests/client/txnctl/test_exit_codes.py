@@ -52,7 +52,9 @@ def test_an_answer_of_another_server_does_not_pass_for_ours(status: int, code: i
     assert exit_code(UnexpectedAnswer("", status=status)) == code
 
 
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1"])
+@pytest.mark.parametrize(
+    "proxy", ["socks5://127.0.0.1:9", "ftp://127.0.0.1", "http://127.0.0.1:port"]
+)
 def test_a_proxy_that_cannot_be_used_is_told_as_what_it_is(
     txnctl: Txnctl, proxy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
