@@ -1,4 +1,5 @@
-"""A log of any length, half of which is one transaction's."""
+"""A log of any length, half of which is one transaction's, of another coordinator than the others:
+theirs has a low water mark that covers what has ended."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
     """
     entries = """
         'broker-1' broker, 'a/b/c:0' log_id, o first_offset, o last_offset,
-        CASE WHEN o % 4 = 3 THEN 'C' ELSE 'D' END kind, 0 tc_id,
+        CASE WHEN o % 4 = 3 THEN 'C' ELSE 'D' END kind,
+        IF(o % 4 < 2, 1, 0) tc_id,
         CASE WHEN o % 4 < 2 THEN 0L ELSE id + 1 END sequence, 'p' producer_name, o sequence_id,
         CAST(NULL AS bigint) txn_messages
     """
@@ -29,10 +31,14 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
         0L last_stable_offset, 0 tc_id, id + 1 sequence, false aborted,
         CAST(NULL AS bigint) commit_offset
     """
-    stuck = ("broker-1", "a/b/c:0", 0, 0, 0, 4 * turns - 3, 2 * turns)
-    headers = "0 tc_id, id sequence, IF(id = 0, 'OPEN', 'COMMITTED') status, id > 0 ended_before"
+    stuck = ("broker-1", "a/b/c:0", 1, 0, 0, 4 * turns - 3, 2 * turns)
+    headers = """
+        IF(id = 0, 1, 0) tc_id, id sequence, IF(id = 0, 'OPEN', 'COMMITTED') status,
+        id > 0 ended_before
+    """
     participants = """
-        0 tc_id, id sequence, 'a/b/c:0' home_id, IF(id = 0, NULL, 4 * id - 2) first_offset,
+        IF(id = 0, 1, 0) tc_id, id sequence, 'a/b/c:0' home_id,
+        IF(id = 0, NULL, 4 * id - 2) first_offset,
         IF(id = 0, NULL, 4 * id - 2) last_offset, IF(id = 0, NULL, 1L) messages
     """
     offsets = turn.selectExpr("id", "explode(sequence(4 * id, 4 * id + 3)) o")
@@ -43,6 +49,8 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
             "entries": offsets.selectExpr(*_columns(entries)),
             "index": turn.selectExpr(*_columns(index)),
             "ongoing": spark.createDataFrame([stuck], TABLES["ongoing"]),
+            "marks": spark.createDataFrame([("broker-1", "a/b/c:0", 0, turns)], TABLES["marks"]),
+            "issued": spark.createDataFrame([(0, turns + 1), (1, 1)], TABLES["issued"]),
             "headers": spark.range(turns + 1).selectExpr(*_columns(headers)),
             "participants": spark.range(turns + 1).selectExpr(*_columns(participants)),
         }

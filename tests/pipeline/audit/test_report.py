@@ -236,6 +236,7 @@ def test_each_kind_of_damage_is_reported_with_its_evidence(
     assert (missing.txn_id, missing.topic, missing.partition) == (_txn(lost), str(MARKER), 0)
     assert missing.evidence["coordinator"] == "COMMITTED"
     assert missing.evidence["archived"] is True
+    assert "fence" not in missing.evidence  # A low water mark covers it.
     assert _one(report, "decision").evidence == {
         "marker": "aborted",
         "coordinator": "COMMITTED",
@@ -379,6 +380,73 @@ def test_what_no_reader_would_get_is_reported(spark: SparkSession, copied: Copie
         if finding.topic == SIDECAR_NAME
     }
     assert in_sidecar == {*planted, (None, "stable_position")}
+
+
+def test_what_fences_marks_and_cursors_have_lost_is_reported(
+    spark: SparkSession, copied: Copied
+) -> None:
+    damage = Damage(copied)
+    # 0: the fence has forgotten an end. 1: a mark covers a transaction that is open; 2: one that
+    # was never issued; 3: all that were issued, which is right.
+    forgotten = damage.of("fence", 0)[0]
+    damage.tables["fence"].remove(forgotten)
+    tc_id = damage.acks("pending_acks", 0)[0]["tc_id"]
+    lowest = min(
+        row["sequence"]
+        for row in damage.tables["headers"]
+        if row["tc_id"] == tc_id and row["status"] not in ("COMMITTED", "ABORTED")
+    )
+    [issued] = [row for row in damage.tables["issued"] if row["tc_id"] == tc_id]
+    damage.add("issued", issued, tc_id=4, next_sequence=3)
+    marks = {
+        (row["log_id"], row["tc_id"], table): row["low_water_mark"]
+        for table in ("marks", "ack_marks")
+        for row in damage.tables[table]
+        if row.get("subscription", "readers") == "readers"
+    }
+    for number, of, mark in ((1, tc_id, lowest), (2, 4, 3), (3, 4, 2)):
+        damage.add("marks", _place(damage.log(number)), tc_id=of, low_water_mark=mark)
+    # The same of a subscription, whose fence is one for all partitions on a broker; and a cursor.
+    end = damage.acks("ack_steps", 0, 1)[0]
+    fence = next(row for row in damage.tables["ended_acks"] if _txn(row) == _txn(end))
+    damage.tables["ended_acks"].remove(fence)
+    readers = {name: fence[name] for name in ("broker", "log_id", "topic", "subscription")}
+    damage.add("ack_marks", readers, tc_id=4, low_water_mark=3)
+    damage.tables["cursors"].remove(damage.acks("cursors", 3)[0])
+    damage.write()
+
+    report = _audit(spark, copied.read(spark))
+    found = {(f.rule, f.topic, f.partition): (f.txn_id, f.evidence) for f in report.findings}
+    named = {"subscription": "readers"}
+    covered = {"low_water_mark": 3, "next_sequence": 3}
+    home = int(fence["log_id"].rpartition(":")[2])
+    same_broker = {
+        row["number"]
+        for row in damage.tables["logs"]
+        if (row["topic"], row["broker"]) == (str(ACKED), fence["broker"])
+    }
+    unfenced = {"low_water_mark": marks[fence["log_id"], end["tc_id"], "ack_marks"]}
+    del found["pending_ack_log", str(ACKED), 3]  # What is held there was known by the cursor too.
+    assert found == {
+        ("fence", str(MARKER), 0): (
+            _txn(forgotten),
+            {
+                "marker": "aborted" if forgotten["aborted"] else "committed",
+                "low_water_mark": marks[forgotten["log_id"], forgotten["tc_id"], "marks"],
+            },
+        ),
+        ("low_water_mark", str(MARKER), 1): (
+            f"{tc_id}:{lowest}",
+            {
+                "low_water_mark": lowest,
+                "lowest_that_has_not_ended": lowest,
+                "next_sequence": issued["next_sequence"],
+            },
+        ),
+        ("low_water_mark", str(MARKER), 2): (None, covered),
+        ("low_water_mark", str(ACKED), home): (None, named | covered),
+        ("cursor_missing", str(ACKED), 3): (None, named),
+    } | {("ack_fence", str(ACKED), number): (_txn(end), named | unfenced) for number in same_broker}
 
 
 def _plant_in_a_sidecar(damage: Damage) -> set[tuple[str, str]]:

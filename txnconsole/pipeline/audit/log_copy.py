@@ -41,6 +41,8 @@ TABLES: Mapping[str, str] = {
         " last_offset bigint, messages bigint"
     ),
     "fence": "broker string, log_id string, tc_id int, sequence bigint, aborted boolean",
+    "marks": "broker string, log_id string, tc_id int, low_water_mark bigint",
+    "issued": "tc_id int, next_sequence bigint",
     "headers": "tc_id int, sequence bigint, status string, ended_before boolean",
     "participants": (
         "tc_id int, sequence bigint, home_id string, first_offset bigint, last_offset bigint,"
@@ -52,6 +54,7 @@ TABLES: Mapping[str, str] = {
         "tc_id int, sequence bigint, topic string, subscription string, broker string,"
         " acked_messages bigint"
     ),
+    "subscriptions": "broker string, log_id string, subscription string",
     "cursors": "broker string, log_id string, subscription string, mark_delete bigint",
     "acked": "broker string, log_id string, subscription string, lower bigint, upper bigint",
     "pending_acks": (
@@ -65,6 +68,10 @@ TABLES: Mapping[str, str] = {
     "ended_acks": (
         "broker string, log_id string, topic string, subscription string, tc_id int,"
         " sequence bigint, aborted boolean, messages bigint"
+    ),
+    "ack_marks": (
+        "broker string, log_id string, topic string, subscription string, tc_id int,"
+        " low_water_mark bigint"
     ),
     "in_flight": (
         "broker string, log_id string, subscription string, consumer string, lower bigint,"
@@ -90,16 +97,20 @@ class LogCopy:
     index: DataFrame
     ongoing: DataFrame
     fence: DataFrame
+    marks: DataFrame
+    issued: DataFrame
     headers: DataFrame
     participants: DataFrame
     archive: DataFrame
     archived_before: DataFrame
     acknowledgers: DataFrame
+    subscriptions: DataFrame
     cursors: DataFrame
     acked: DataFrame
     pending_acks: DataFrame
     ack_steps: DataFrame
     ended_acks: DataFrame
+    ack_marks: DataFrame
     in_flight: DataFrame
     dead_letters: DataFrame
     letters_before: DataFrame

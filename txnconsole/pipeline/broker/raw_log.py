@@ -28,10 +28,15 @@ from txnconsole.pipeline.offload.files import OffloadedFiles
 
 FORMAT = "txnconsole-log"
 _RANGES = ("entries", "bodies", "index")
-_ACKS = ("cursors", "acked", "pending_acks", "ack_steps", "ended_acks", "dispatch")
+_ACKS = (
+    *("subscriptions", "cursors", "acked", "pending_acks", "ack_steps", "ended_acks"),
+    *("ack_low_water_marks", "dispatch"),
+)
 _LETTERS = ("dead_letters", "letters")
 _LOGS = ("heads", "ongoing", "ended", "low_water_marks", "segments", *_ACKS, *_LETTERS)
-_COORDINATORS = ("headers", "participants", "acknowledgers", "archive", "transaction_log")
+_COORDINATORS = (
+    *("issued", "headers", "participants", "acknowledgers", "archive", "transaction_log"),
+)
 _PLACE = [
     pa.field("broker", pa.string()),
     pa.field("topic", pa.string()),
@@ -57,11 +62,12 @@ def raw(
     Args:
         relation: ``entries`` (headers of entries and markers), ``bodies`` (the same, and the
             batches as they are stored), ``index``, ``heads``, ``ongoing``, ``ended``,
-            ``low_water_marks``, ``segments``; of subscriptions ``cursors``, ``acked``,
-            ``pending_acks``, ``ack_steps`` (the pending-ack log), ``ended_acks``,
-            ``dispatch`` (what is in flight), ``dead_letters``, ``letters``; of the
-            coordinators' database, and without a place: ``headers``, ``archive``,
-            ``participants``, ``acknowledgers``, ``transaction_log``.
+            ``low_water_marks``, ``segments``; of subscriptions ``subscriptions``,
+            ``cursors``, ``acked``, ``pending_acks``, ``ack_steps`` (the pending-ack log),
+            ``ended_acks``, ``ack_low_water_marks``, ``dispatch`` (what is in flight),
+            ``dead_letters``, ``letters``; of the coordinators' database, and without a
+            place: ``issued``, ``headers``, ``archive``, ``participants``,
+            ``acknowledgers``, ``transaction_log``.
         topics: a pattern (``*``, ``?``, ``[…]``) over ``tenant/namespace/topic``.
         since: of ``entries``, leave out whole segments that were sealed before, save those with
             entries of transactions that were open then.

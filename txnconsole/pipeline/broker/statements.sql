@@ -125,6 +125,11 @@ SELECT tc_id, low_water_mark FROM broker.low_water_mark WHERE partition_id = %(l
 SELECT ledger_id, first_offset, last_offset, entries, bytes, created_at, sealed_at
 FROM broker.segment WHERE partition_id = %(log_id)s
 
+-- raw_subscriptions --
+SELECT s.name AS subscription, s.type
+FROM broker.partition p JOIN broker.subscription s ON s.topic_id = p.topic_id
+WHERE p.partition_id = %(log_id)s
+
 -- raw_cursors --
 -- Where the subscriptions of a partition stand: everything up to mark_delete is acknowledged.
 SELECT s.name AS subscription, s.type, c.mark_delete
@@ -175,6 +180,16 @@ WHERE p.partition_id = %(log_id)s AND NOT EXISTS (
     SELECT FROM broker.partition f WHERE f.topic_id = p.topic_id AND f.number < p.number
 )
 
+-- raw_ack_low_water_marks --
+-- As raw_ended_acks.
+SELECT s.name AS subscription, w.tc_id, w.low_water_mark
+FROM broker.partition p
+JOIN broker.subscription s ON s.topic_id = p.topic_id
+JOIN broker.ack_low_water_mark w ON w.subscription_id = s.subscription_id
+WHERE p.partition_id = %(log_id)s AND NOT EXISTS (
+    SELECT FROM broker.partition f WHERE f.topic_id = p.topic_id AND f.number < p.number
+)
+
 -- raw_dispatch --
 -- What is on its way to consumers, as engine.model.dispatch packs it.
 SELECT s.name AS subscription, d.state
@@ -210,6 +225,9 @@ WHERE p.partition_id = %(log_id)s AND c.dead_letters > 0
 
 -- coordinators --
 SELECT tc_id FROM coordinator.coordinator ORDER BY tc_id
+
+-- raw_issued --
+SELECT tc_id, next_sequence FROM coordinator.coordinator WHERE tc_id = %(tc_id)s
 
 -- raw_headers --
 SELECT

@@ -5,7 +5,7 @@ SELECT s.broker, s.log_id, s.tc_id, s.sequence, s.first_offset AS at_offset,
     named_struct(
         'first_message', s.first_offset, 'last_message', s.last_offset, 'messages', s.messages,
         'coordinator', o.status, 'archived', o.archived,
-        'fence', IF(f.aborted, 'aborted', 'committed')
+        'fence', CASE f.aborted WHEN true THEN 'aborted' WHEN false THEN 'committed' END
     ) AS evidence
 FROM {spans} s
 JOIN {logs} l ON l.broker = s.broker AND l.log_id = s.log_id

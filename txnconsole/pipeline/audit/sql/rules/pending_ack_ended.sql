@@ -3,7 +3,8 @@
 SELECT p.broker, p.log_id, p.tc_id, p.sequence, min(p.lower) AS at_offset,
     named_struct(
         'subscription', p.subscription, 'messages', sum(p.upper - p.lower),
-        'coordinator', o.status, 'fence', IF(e.aborted, 'aborted', 'committed')
+        'coordinator', o.status,
+        'fence', CASE e.aborted WHEN true THEN 'aborted' WHEN false THEN 'committed' END
     ) AS evidence
 FROM {pending_acks} p
 JOIN {logs} l ON l.broker = p.broker AND l.log_id = p.log_id

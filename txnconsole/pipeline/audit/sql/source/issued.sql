@@ -1,0 +1,1 @@
+SELECT tc_id, next_sequence FROM {raw}

@@ -1,0 +1,1 @@
+SELECT broker, concat(topic, ':', partition) AS log_id, tc_id, low_water_mark FROM {raw}

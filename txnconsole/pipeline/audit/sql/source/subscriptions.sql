@@ -1,0 +1,1 @@
+SELECT broker, concat(topic, ':', partition) AS log_id, subscription FROM {raw}
