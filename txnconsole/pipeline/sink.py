@@ -249,6 +249,15 @@ def await_visible(client: Client, sink: Sink, *, seconds: float) -> bool:
     return False
 
 
+def is_committed(client: Client, sink: Sink, number: str) -> bool:
+    """Whether a batch with messages was committed, as long as its transactions are not archived."""
+    return any(
+        transaction.properties.get("batch") == number
+        for status in ("COMMITTED", "COMMITTING")
+        for transaction in client.transactions.list(client=sink.client, status=status, limit=500)
+    )
+
+
 def _acknowledged(client: Client, sink: Sink, batch: Batch, claims: Sequence[Claim]) -> list[str]:
     """The transaction with the batch's acknowledgements, as a list; empty when nothing is left to
     acknowledge."""

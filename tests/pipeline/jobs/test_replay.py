@@ -287,6 +287,33 @@ def test_what_retention_drops_during_a_run_is_told_with_how_to_replay_what_is_le
     assert committed(target) == [*sent[:50], *sent[70:]]
 
 
+def test_a_last_batch_that_was_decided_and_not_noted_needs_its_source_no_more(
+    command: Callable[..., int],
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+    *,
+    committed: Callable[[str], list[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it was killed between the two, and retention has dropped some of it since, the advice
+    to replay what is left under another name would double that."""
+    source, target = new_topic(1), new_topic(1)
+    sent = [b"%d" % n for n in range(60)]
+    produce(source, sent)
+    options = ("--name=killed", f"--source={source}", f"--target={target}")
+    assert command(*options) == 0
+    positions = HttpAccess.positions
+
+    def above(self: HttpAccess) -> Mapping[Place, Position]:
+        return {place: replace(each, start=55) for place, each in positions(self).items()}
+
+    monkeypatch.setattr(HttpAccess, "positions", above)
+    Progress(tmp_path / "progress" / "killed").note(1)
+    assert command(*options) == 0
+    assert committed(target) == sent
+
+
 @pytest.mark.parametrize(
     ("option", "named"),
     [
