@@ -78,6 +78,7 @@ _PAYLOAD = ("payload", BinaryType())
     [
         (_schema(("key", StringType())), "needs a column payload"),
         (_schema(_PAYLOAD, ("weight", IntegerType())), "Column weight cannot be written"),
+        (_schema(_PAYLOAD, _PAYLOAD), r"\['payload'\] are there twice"),
         (_schema(("payload", IntegerType())), "payload must be binary or string, not int"),
         (_schema(_PAYLOAD, ("partition", StringType())), "Column partition must be"),
         (

@@ -132,10 +132,12 @@ def check_writable(schema: StructType) -> None:
     """Refuse, before anything is written, a DataFrame whose rows are not messages.
 
     Raises:
-        ValueError: the payload is missing, or a column is unknown or of another type.
+        ValueError: the payload is missing, or a column is unknown, of another type, or there twice.
     """
     if "payload" not in schema.names:
         raise ValueError("A DataFrame written to a topic needs a column payload.")
+    if twice := sorted({name for name in schema.names if schema.names.count(name) > 1}):
+        raise ValueError(f"Columns {twice} are there twice: leave one of each.")
     for field in schema:
         types = _WRITABLE.get(field.name)
         if types is None:
