@@ -270,4 +270,8 @@ def test_a_forced_seek_aborts_what_holds_acknowledgements(server: Served, admin:
     assert refused.value.code == "TopicInUse"
     consumer.seek(earliest=True, force=True, reason="replay")
     assert admin.transactions.get(txn.txn_id).status in ("ABORTING", "ABORTED")
+    with server.client("admin") as rest:
+        entries = rest.get("/audit", params={"action": "subscription.seek"}).json()["items"]
+    [entry] = [each for each in entries if topic in each["object"] and each["result"] == "done"]
+    assert entry["reason"] == "replay"
     assert len(consumer.receive(wait=60)) == 1
