@@ -64,6 +64,10 @@ def test_a_filter_that_the_source_does_not_understand_bounds_nothing() -> None:
         EqualTo(("properties", "offset"), 3),
         EqualTo(("offset",), None),
         GreaterThan(("publish_time",), _NOON.replace(tzinfo=None)),
+        GreaterThan(("event_time",), _NOON),
+        LessThan(("event_time",), _NOON),
+        GreaterThan(("sequence_id",), 3),
+        LessThan(("sequence_id",), 3),
     ]
     assert _bounds(*unknown) == Bounds()
     assert Bounds().since == FIRST_TIME

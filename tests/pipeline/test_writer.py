@@ -36,6 +36,7 @@ def test_what_the_server_would_not_take_or_take_for_another_is_refused(
 def test_the_name_of_a_sink_may_be_a_path_and_a_stream_needs_one() -> None:
     write = TopicWrite.of_batch(_OPTIONS | {"sink": "public/delays", "batch": "2013-01"})
     assert (write.sink.name, write.batch and write.batch.number) == ("public/delays", "2013-01")
+    assert write.sink.timeout == 300.0
     with pytest.raises(ValueError, match="sink is a name"):
         TopicWrite.of_stream(_OPTIONS | {"sink": ""})
 

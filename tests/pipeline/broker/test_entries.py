@@ -195,8 +195,10 @@ _VAST = b"\x01\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\x00
 def test_a_damaged_batch_is_named_by_its_place(body: bytes) -> None:
     with pytest.raises(CorruptEntry):
         open_body(memoryview(body))
-    with pytest.raises(CorruptEntry, match="flights:3 at offset 8"):
-        _read(_entry(8, [NewMessage(payload=b"a")], body=body))
+    one = [NewMessage(payload=b"a")]
+    for beside in ([], [_entry(6, one), _entry(7, one)]):
+        with pytest.raises(CorruptEntry, match="flights:3 at offset 8"):
+            _read(*beside, _entry(8, one, body=body), _entry(9, one))
 
 
 def test_a_batch_with_another_number_of_messages_than_its_entry_says_is_refused() -> None:

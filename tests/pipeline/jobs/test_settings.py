@@ -70,6 +70,9 @@ def test_databases_that_are_not_set_or_no_connection_strings_are_told(
     status, error = _told(_JOBS[job])
     assert status == WRONG_OPTIONS
     assert "BROKER_DATABASE_URLS: the databases are read" in error
+    monkeypatch.setenv("BROKER_DATABASE_URLS", "dbname=x")
+    if job != "offload":  # which needs no coordinators
+        assert _told(_JOBS[job]) == (status, error)
     monkeypatch.setenv("DATABASE_URL", "dbname=x")
     monkeypatch.setenv("BROKER_DATABASE_URLS", "nonsense")
     status, error = _told(_JOBS[job])

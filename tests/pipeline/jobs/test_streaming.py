@@ -101,6 +101,18 @@ def test_a_failure_that_may_pass_is_told_in_one_line_and_tried_again(
     assert all("\n" not in str(line["error"]) for line in failures)
 
 
+def test_who_fails_again_and_again_waits_longer_until_it_has_run_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = [TxnConsoleError("away")] * 3
+    for recovered, waited in ((60.0, [0.01, 0.02, 0.03]), (0.0, [0.01] * 3)):
+        monkeypatch.setattr(streaming, "_RECOVERED", recovered)
+        monkeypatch.setattr(streaming, "_LONGEST_DELAY", 0.03)
+        with capture_logs() as lines:
+            assert Script(*failures, Query(None)).run() == 0
+        assert [line["retry_in_s"] for line in lines if "retry_in_s" in line] == waited
+
+
 def test_the_line_names_the_cause_and_not_sparks_last_words() -> None:
     with capture_logs() as lines:
         Script(_query_failure("PartitionUnavailable"), Query(None)).run()
