@@ -41,6 +41,20 @@ def test_an_undelivered_batch_goes_with_the_next_flush_and_is_stored_once() -> N
     assert producer.flush() == []
 
 
+def test_an_abort_drops_its_own_messages_and_no_others_that_are_undelivered() -> None:
+    network = FaultyLog(["refused"])
+    server, _ = client(network, deadline=0)
+    producer = server.producer(TOPIC)
+    producer.send(b"plain", partition=0)
+    with pytest.raises(Unreachable):
+        producer.flush()
+    txn = server.transaction()
+    producer.send(b"gone", txn=txn)
+    txn.abort()
+    producer.flush()
+    assert [payload for _, _, payload in network.messages] == [b"plain"]
+
+
 @pytest.mark.parametrize("deadline", [0, 1000])
 def test_a_topic_that_does_not_deduplicate_gets_a_batch_once(deadline: float) -> None:
     network = FaultyLog(["refused", "lost answer"], deduplication=False)

@@ -147,6 +147,16 @@ def test_an_address_or_a_token_that_can_be_none_is_refused_at_once(
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.2", "[::1]"])
+def test_no_proxy_of_the_environment_is_asked_for_this_machine(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "ftp://127.0.0.1")  # Whoever looks at it refuses it.
+    Client(f"http://{host}:1", "txc_x").close()
+    with pytest.raises(ValueError, match="proxy"):
+        Client("http://server.example", "txc_x")
+
+
 def test_importing_the_client_imports_no_server() -> None:
     check = (
         "import sys, txnconsole.client;"
