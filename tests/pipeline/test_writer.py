@@ -1,4 +1,4 @@
-"""What a write's options say. No Spark, no server."""
+"""What a write's options say, and what a read's do alike. No Spark, no server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from txnconsole.pipeline.checkpoint import CheckpointUnknown
 from txnconsole.pipeline.datasource import TopicDataSource
+from txnconsole.pipeline.reader import TopicRead
 from txnconsole.pipeline.writer import TopicWrite
 
 _OPTIONS = {"url": "http://127.0.0.1:9", "token": "t", "topic": "public/default/delays"}
@@ -39,6 +40,16 @@ def test_the_name_of_a_sink_may_be_a_path_and_a_stream_needs_one() -> None:
     assert write.sink.timeout == 300.0
     with pytest.raises(ValueError, match="sink is a name"):
         TopicWrite.of_stream(_OPTIONS | {"sink": ""})
+
+
+def test_what_a_read_or_a_write_lacks_is_named() -> None:
+    connection = {name: _OPTIONS[name] for name in ("url", "token")}
+    with pytest.raises(ValueError, match="Name what to read: option topic"):
+        TopicRead.of(connection, fails=True)
+    with pytest.raises(ValueError, match="Name where to write: option topic"):
+        TopicWrite.of_batch(connection)
+    with pytest.raises(ValueError, match="A stream needs option sink"):
+        TopicWrite.of_stream(_OPTIONS)
 
 
 def test_a_stream_whose_checkpoint_cannot_be_read_is_refused_before_it_writes(
