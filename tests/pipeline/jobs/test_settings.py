@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from txnconsole.pipeline import session
+from txnconsole.pipeline.audit.log_copy import TABLES, WHOLE
 from txnconsole.pipeline.broker.topics import PartitionNotReadable
 from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.jobs import audit, metrics, offload
@@ -55,7 +56,13 @@ def test_an_audit_whose_copy_cannot_be_kept_is_not_begun(tmp_path: Path) -> None
     assert _told(lambda run: audit._work(options, run)) == (WRONG_OPTIONS, told)
 
 
-def test_an_audit_of_a_copy_that_is_not_there_is_not_begun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [[], [WHOLE, *list(TABLES)[1:]]])
+def test_an_audit_of_a_copy_that_is_not_there_as_a_whole_is_not_begun(
+    tmp_path: Path, there: list[str]
+) -> None:
+    """An earlier version's copy lacks tables; Spark told of the first of them."""
+    for name in there:
+        (tmp_path / name).mkdir()
     options = audit._parse(["--of-copy", str(tmp_path)])
     told = f"--of-copy: {tmp_path} has no whole copy of the logs: take it again (--copy)."
     assert _told(lambda run: audit._work(options, run)) == (WRONG_OPTIONS, told)

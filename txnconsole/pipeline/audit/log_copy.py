@@ -138,9 +138,9 @@ def require_whole(directory: Path) -> None:
     """Refuse a directory that a copy cannot be read from.
 
     Raises:
-        FileNotFoundError: there is no copy, or it was broken off.
+        FileNotFoundError: there is no copy, it was broken off, or an earlier version has taken it.
     """
-    if not (directory / WHOLE).is_file():
+    if not all((directory / name).exists() for name in (WHOLE, *TABLES)):
         raise FileNotFoundError(
             f"{directory} has no whole copy of the logs: take it again (--copy)."
         )
