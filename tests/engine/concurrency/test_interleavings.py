@@ -649,6 +649,32 @@ def test_who_stops_a_partition_waits_for_a_sweep_of_its_sidecar_log_that_waits_f
     stopping.result()
 
 
+def test_who_stops_a_partition_waits_for_the_counting_of_a_segment(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is cut meanwhile would be counted on, and backlogs be short by it for ever."""
+    make_topic(engine, segment_max_messages=1)
+    subscribe(engine)
+    for payload in "abc":
+        engine.produce(P0, batch(payload))
+    begun: list[Background] = []
+    ask = Session.one
+
+    def stop_beside(session: Session, name: str, /, **params: object) -> Row | None:
+        if name == "invisible" and not begun:
+            stop = partial(engine.partitions.take_offline, P0, reason="to cut it")
+            begun.append(Background(broker(engine), stop))
+            begun[0].waits()
+        return ask(session, name, **params)
+
+    monkeypatch.setattr(Session, "one", stop_beside)
+    engine.apply_retention()
+    begun[0].result()
+    engine.partitions.truncate(P0, 0)
+    counted = broker_sql(engine, "SELECT FROM broker.segment WHERE unseen IS NOT NULL")
+    assert counted == []
+
+
 def test_a_cursor_that_falls_behind_while_retention_moves_others_waits_for_who_claims(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
