@@ -8,9 +8,10 @@ import pytest
 from django.db.models.functions import Now
 
 from tests.runs.conftest import started
+from txnconsole.enginedb.clock import database_now
 from txnconsole.jobs.models import JobState
 from txnconsole.runs import launching, run_log
-from txnconsole.runs.models import PipelineRun
+from txnconsole.runs.models import Figure, PipelineRun
 from txnconsole.runs.supervising import Supervisor
 from txnconsole.workers import tasks
 
@@ -44,3 +45,16 @@ def test_a_supervisor_removes_the_logs_of_runs_that_were_forgotten() -> None:
     assert kept.exists()
     assert run_log.place(run.pk).exists()
     assert not forgotten.exists()
+
+
+def test_of_what_metrics_has_written_the_minutes_of_long_ago_are_forgotten_and_the_hours_stay() -> (
+    None
+):
+    zeros = dict.fromkeys(("messages", "batches", "bytes", "committed", "aborted", "held_ms"), 0)
+    now = database_now()
+    for resolution, days in (("minute", 31), ("minute", 29), ("hour", 400)):
+        at = now - timedelta(days=days)
+        Figure.objects.create(resolution=resolution, dimension="topic", name="a", at=at, **zeros)
+    tasks.drop_ended_jobs()
+    left = Figure.objects.values_list("resolution", "at")
+    assert list(left) == [("minute", now - timedelta(days=29)), ("hour", now - timedelta(days=400))]

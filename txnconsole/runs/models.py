@@ -91,8 +91,12 @@ class Figure(models.Model):
                 fields=["resolution", "dimension", "name", "at"], name="one_figure_each"
             )
         ]
-        #: A range is replaced as a whole; and the newest are shown.
-        indexes: ClassVar = [models.Index(fields=["at"], name="figure_at")]
+        indexes: ClassVar = [
+            #: A range is replaced as a whole; and the newest are shown.
+            models.Index(fields=["at"], name="figure_at"),
+            #: Minutes are forgotten, hours stay.
+            models.Index(fields=["at"], condition=models.Q(resolution="minute"), name="minute_at"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.dimension} {self.name} in the {self.resolution} {self.at}"

@@ -186,12 +186,13 @@ def drop_ended_sessions() -> None:
 
 @app.task(name="txnconsole.drop_ended_jobs")
 def drop_ended_jobs() -> None:
-    """Forget jobs and pipeline runs that ended long ago, a few at a time: a job has up to ten
-    thousand items."""
+    """Forget jobs and pipeline runs that ended long ago, and the minutes of ``metrics``, a few at a
+    time: a job has up to ten thousand items."""
     dropped = jobs_retention.drop_ended(kept_days=settings.JOBS_KEPT_DAYS)
     runs = runs_retention.drop_ended(kept_days=settings.JOBS_KEPT_DAYS)
-    if dropped or runs:
-        _log.info("ended jobs dropped", jobs=dropped, runs=runs)
+    minutes = runs_retention.drop_minutes(kept_days=settings.JOBS_KEPT_DAYS)
+    if dropped or runs or minutes:
+        _log.info("ended jobs dropped", jobs=dropped, runs=runs, minutes=minutes)
 
 
 @app.task(name="txnconsole.sample_positions")
