@@ -9,7 +9,8 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from engine.model.transaction import TransactionFilter, TransactionOrder
+from engine.model.page import Page
+from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_id import MAX_TC_ID
 from engine.model.txn_status import DECIDED, TxnStatus
 from txnconsole.access.roles import Permission
@@ -64,28 +65,15 @@ def coordinators(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.COORDINATOR_READ)
 def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
     """One coordinator: its marks, when its open transactions expire, and the oldest of them."""
-    source = engine().coordinator
-    stats = source.stats_of(tc_id)
+    stats = engine().coordinator.stats_of(tc_id)
     context: dict[str, Any] = {
         "channel": "txns",
         "stats": stats,
         "rates": coordinator_rates(),
         "behind": stats.sequence - stats.low_water_mark,
         "wheel": region(lambda: _wheel(tc_id)),
-        "oldest": region(
-            lambda: source.list(
-                TransactionFilter(statuses=(TxnStatus.OPEN,), tc_id=tc_id),
-                order=TransactionOrder.OLDEST,
-                limit=_OLDEST,
-            )
-        ),
-        "finishing": region(
-            lambda: source.list(
-                TransactionFilter(statuses=DECIDED, tc_id=tc_id),
-                order=TransactionOrder.OLDEST,
-                limit=_OLDEST,
-            )
-        ),
+        "oldest": region(lambda: _oldest(tc_id, (TxnStatus.OPEN,))),
+        "finishing": region(lambda: _oldest(tc_id, DECIDED)),
     }
     return show(
         request, "console/coordinator.html", context, region="console/partials/coordinator.html"
@@ -153,6 +141,15 @@ def recover(request: ConsoleRequest, tc_id: int) -> HttpResponse:
         )
 
     return ask(request, confirmation, ReasonForm, change)
+
+
+def _oldest(tc_id: int, statuses: tuple[TxnStatus, ...]) -> Page[Transaction]:
+    """Its oldest transactions in some statuses; of very many of all coordinators, the first."""
+    return engine().coordinator.list(
+        TransactionFilter(statuses=statuses, tc_id=tc_id),
+        order=TransactionOrder.OLDEST,
+        limit=_OLDEST,
+    )
 
 
 def _wheel(tc_id: int) -> list[tuple[str, int, float]]:
