@@ -31,7 +31,6 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 #: With what a server answers the request of a client without a certificate (RFC 8446, 4.4.2.4):
 #: to the client, the handshake is over by then.
 _WANTS_CERTIFICATE = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
-_ANOTHER_LOOPS = "The client is another event loop's; {}. Make a client in each event loop."
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -57,8 +56,7 @@ class Transport:
         Raises:
             ClientClosed: another event loop has its work and its connections.
         """
-        if not self.runtime.is_here():
-            raise ClientClosed(_ANOTHER_LOOPS.format("nothing is closed"))
+        self._require_own_loop("nothing is closed")
         works = list(self._works)
         for work in works:
             work.stopped.set()
@@ -174,8 +172,13 @@ class Transport:
                 f"The client is another process's, which has forked; {told}. Make a client in each"
                 " process."
             )
+        self._require_own_loop(told)
+
+    def _require_own_loop(self, told: str) -> None:
         if not self.runtime.is_here():  # A connection waits in the loop that has opened it.
-            raise ClientClosed(_ANOTHER_LOOPS.format(told))
+            raise ClientClosed(
+                f"The client is another event loop's; {told}. Make a client in each event loop."
+            )
 
     async def attempt(self, call: Call[T]) -> T:
         """Make a call once.
