@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from engine import Engine
-from engine.model.message import Isolation, NewMessage
+from engine.model.message import Isolation, NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionSettings, SubscriptionType
 from engine.subscription import arrivals
 from tests.engine.support import (
@@ -19,6 +19,7 @@ from tests.engine.support import (
     abort,
     batch,
     commit,
+    lose_derived_state,
     make_topic,
     open_txn,
     sql,
@@ -107,32 +108,55 @@ def test_a_consumer_whose_keys_are_not_due_sleeps_until_something_changes(
     engine: Engine, waiting: Waiting
 ) -> None:
     """It asked 19 times a second for as long as messages of another's key were queued."""
-    make_topic(engine)
-    subscribe(engine, type=SubscriptionType.KEY_SHARED, consumer_lease_ms=600_000)
-    produce_hot(engine, "a", "b")
-    [held] = engine.receive(SUBSCRIPTION, "busy", max_messages=1)
-
-    def polling() -> Future[None]:
-        """The wait that is left of a long poll that asks whenever it is woken."""
-        for _ in range(5):
-            assert engine.receive(SUBSCRIPTION, "idle") == ()
-            waiter = waiting(
-                lambda: engine.arrivals.in_subscription(SUBSCRIPTION, "idle", seconds=FOR_EVER)
-            )
-            try:
-                waiter.result(0.1)
-            except TimeoutError:
-                return waiter
-        pytest.fail("It is woken without end.")
-
-    idle = polling()
+    held = with_a_hot_key(engine)
+    idle = polling(engine, waiting, "idle")
     produce_hot(engine, "c")  # It may be of any key, for all that the watch knows.
     idle.result(FOR_EVER)
-    idle = polling()
+    idle = polling(engine, waiting, "idle")
     engine.nack(SUBSCRIPTION, "busy", [held.message_id])
     engine.leave(SUBSCRIPTION, "busy")
     idle.result(FOR_EVER)
     assert [m.payload for m in engine.receive(SUBSCRIPTION, "idle")] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("what", ["a message", "a crash"])
+def test_all_consumers_whose_keys_are_not_due_are_woken_by_what_changes(
+    engine: Engine, waiting: Waiting, what: str
+) -> None:
+    with_a_hot_key(engine)
+    for consumer in ("one", "two"):
+        assert engine.receive(SUBSCRIPTION, consumer) == ()  # Each is present by now.
+    sleeping = [polling(engine, waiting, consumer) for consumer in ("one", "two")]
+    assert all(stays(waiter) for waiter in sleeping)
+    if what == "a message":
+        produce_hot(engine, "c")
+    else:
+        lose_derived_state(engine)
+    for waiter in sleeping:
+        waiter.result(FOR_EVER)
+
+
+def with_a_hot_key(engine: Engine) -> StoredMessage:
+    """Two messages of one key; the first is answered, and in flight to the consumer "busy"."""
+    make_topic(engine)
+    subscribe(engine, type=SubscriptionType.KEY_SHARED, consumer_lease_ms=600_000)
+    produce_hot(engine, "a", "b")
+    [held] = engine.receive(SUBSCRIPTION, "busy", max_messages=1)
+    return held
+
+
+def polling(engine: Engine, waiting: Waiting, consumer: str) -> Future[None]:
+    """The wait that is left of a long poll that asks whenever it is woken."""
+    for _ in range(5):
+        assert engine.receive(SUBSCRIPTION, consumer) == ()
+        waiter = waiting(
+            lambda: engine.arrivals.in_subscription(SUBSCRIPTION, consumer, seconds=FOR_EVER)
+        )
+        try:
+            waiter.result(0.1)
+        except TimeoutError:
+            return waiter
+    pytest.fail("It is woken without end.")
 
 
 def produce_hot(engine: Engine, *payloads: str) -> None:
