@@ -11,7 +11,9 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps tini \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --create-home txnconsole \
-    && install -d -o txnconsole /data /offload
+    && install -d -o txnconsole /data /offload \
+    # A container that starts again gives its tmpfs the mode that it finds here.
+    && install -d -m 1777 /metrics
 WORKDIR /app
 COPY --from=build /app/.venv .venv
 COPY manage.py ./

@@ -1,4 +1,4 @@
-"""docker-compose.yml against the code: it cannot run here, so every name in it is checked."""
+"""docker-compose.yml against the code: where no docker is, every name in it is checked."""
 
 from __future__ import annotations
 
@@ -277,6 +277,19 @@ def test_the_image_holds_what_the_services_run() -> None:
     version = re.search(r"UV_VERSION := (\S+)", makefile)
     assert version
     assert f"uv=={version[1]}" in dockerfile
+
+
+def test_the_image_has_each_tmpfs_as_whoever_runs_may_write_it(
+    services: dict[str, Service],
+) -> None:
+    """A container that was started again had its tmpfs with the mode of the directory below it,
+    root's own, and could not write there."""
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    mounted = [each for service in product(services).values() for each in service.get("tmpfs", [])]
+    assert mounted
+    for path, _, options in (each.partition(":") for each in mounted):
+        assert options == "mode=1777"
+        assert re.search(rf"install -d -m 1777 {path}$", dockerfile, flags=re.MULTILINE)
 
 
 def test_the_image_has_its_modules_compiled() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import structlog
 from django.http import HttpRequest
 from prometheus_client import Counter, Histogram, disable_created_metrics
 
@@ -16,13 +19,26 @@ _seconds = Histogram(
     ["method", "route"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30),
 )
+_log = structlog.get_logger(__name__)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
 
 def count_request(request: HttpRequest, status: int, seconds: float) -> None:
-    """Count one answered request under its route, never under what a caller wrote."""
+    """Count one answered request under its route, never under what a caller wrote.
+
+    Never fails: what was asked for is done. Where counts are shared by files
+    (``PROMETHEUS_MULTIPROC_DIR``) that cannot be written, the log says so once.
+    """
     match = request.resolver_match
     route = "none" if match is None else match.route
     method = request.method if request.method in _METHODS else "other"
-    _requests.labels(method, route, str(status)).inc()
-    _seconds.labels(method, route).observe(seconds)
+    try:
+        _requests.labels(method, route, str(status)).inc()
+        _seconds.labels(method, route).observe(seconds)
+    except OSError as error:
+        _tell_once(error.filename, error.strerror)
+
+
+@cache
+def _tell_once(file: str | None, reason: str | None) -> None:
+    _log.error("requests are not counted", file=file, reason=reason)
