@@ -23,6 +23,58 @@ def test_without_a_choice_it_is_8000(monkeypatch: pytest.MonkeyPatch) -> None:
     assert address.chosen_port() == 8000
 
 
+def test_it_is_reached_where_it_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the environment names a server for ``txnctl``."""
+    monkeypatch.setenv("TXNCONSOLE_URL", "https://elsewhere.example.org")
+    monkeypatch.delenv("TXNCONSOLE_HTTPS", raising=False)
+    assert address.reached_at(8001) == "http://127.0.0.1:8001"
+
+
+@pytest.fixture
+def behind_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TXNCONSOLE_HTTPS", "1")
+    monkeypatch.setenv("TXNCONSOLE_BEHIND_PROXY", "1")
+    monkeypatch.setenv("TXNCONSOLE_URL", "https://console.example.org:8443/")
+
+
+@pytest.mark.usefixtures("behind_tls")
+def test_behind_a_proxy_that_ends_tls_it_is_reached_there() -> None:
+    assert address.reached_at(8001) == "https://console.example.org:8443"
+
+
+@pytest.mark.usefixtures("behind_tls")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("TXNCONSOLE_BEHIND_PROXY", "0"),
+        ("TXNCONSOLE_URL", ""),
+        ("TXNCONSOLE_URL", "http://127.0.0.1:8001"),
+    ],
+)
+def test_with_https_and_nobody_who_speaks_it_nothing_starts(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, text)
+    with pytest.raises(CannotStart, match=r"^TXNCONSOLE_HTTPS=1 .* 127\.0\.0\.1:8001, "):
+        address.reached_at(8001)
+
+
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TXNCONSOLE_HTTPS", "perhaps")
+    with pytest.raises(CannotStart, match=r"^TXNCONSOLE_HTTPS must be 1 or 0, not 'perhaps'\.$"):
+        address.reached_at(8001)
+
+
+def test_hosts_that_a_person_allows_take_none_away_that_the_run_asks_itself_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The web server refused the supervisor, which gave it up after a minute."""
+    monkeypatch.setenv("ALLOWED_HOSTS", "console.example.org,other.example.org")
+    hosts = address.allowed_hosts("https://front.example.org:8443").split(",")
+    assert set(hosts) >= {"127.0.0.1", "localhost", "[::1]"}
+    assert set(hosts) >= {"console.example.org", "other.example.org", "front.example.org"}
+
+
 def test_a_taken_port_gets_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(address, "_PATIENCE_SECONDS", 0.0)
     with socket.socket() as holder:

@@ -8,7 +8,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
+from django.core.exceptions import ImproperlyConfigured
+
+from txnconsole.environment import Environment
 from txnconsole.local.errors import CannotStart
 
 HOST = "127.0.0.1"
@@ -27,6 +31,37 @@ def chosen_port() -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
         raise CannotStart(f"PORT must be a number from 1 to 65535, not {text!r}.")
     return int(text)
+
+
+def reached_at(port: int) -> str:
+    """Where people and the run's own programs reach it, without a slash at the end: at the port
+    itself or, with ``TXNCONSOLE_HTTPS``, where a proxy ends TLS, which ``$TXNCONSOLE_URL`` names.
+
+    Raises:
+        CannotStart: everybody would be sent to HTTPS, and nobody is there.
+    """
+    given = Environment(os.environ, {})
+    try:
+        if not given.boolean("TXNCONSOLE_HTTPS", default=False):
+            return f"http://{HOST}:{port}"
+        proxied = given.boolean("TXNCONSOLE_BEHIND_PROXY", default=False)
+    except ImproperlyConfigured as error:
+        raise CannotStart(f"{error}.") from None
+    url = given.text("TXNCONSOLE_URL", "").rstrip("/")
+    if not proxied or not url.startswith("https://"):
+        raise CannotStart(
+            "TXNCONSOLE_HTTPS=1 sends everybody to HTTPS: put a proxy that ends TLS in front of "
+            f"{HOST}:{port}, and set TXNCONSOLE_BEHIND_PROXY=1 and TXNCONSOLE_URL to its https:// "
+            "address."
+        )
+    return url
+
+
+def allowed_hosts(url: str) -> str:
+    """``$ALLOWED_HOSTS``, the name in the address that the run is reached at, and those by which
+    this machine asks it."""
+    named = os.environ.get("ALLOWED_HOSTS", "")
+    return f"{HOST},localhost,[::1],{urlsplit(url).hostname},{named}"
 
 
 @contextmanager

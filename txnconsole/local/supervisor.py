@@ -15,7 +15,7 @@ from typing import Any
 
 from txnconsole.environment import data_directory
 from txnconsole.local import process, programs
-from txnconsole.local.address import HOST, chosen_port, held, loopback
+from txnconsole.local.address import HOST, allowed_hosts, chosen_port, held, loopback, reached_at
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.errors import CannotStart
@@ -39,23 +39,21 @@ def supervise(*, demo: bool) -> None:
         CannotStart: something outside stands in the way; nothing is left running.
     """
     os.umask(os.umask(0o022) | 0o022)  # Nobody else writes what this and its programs make.
-    with (
-        _stopping_on_signals(),
-        DataDirectory.held(data_directory()) as data,
-        held(port := chosen_port()),
-    ):
+    port = chosen_port()
+    url = reached_at(port)
+    with _stopping_on_signals(), DataDirectory.held(data_directory()) as data, held(port):
         process.adopt_orphans()
         layers: list[list[Child]] = []
         try:
             servers = Servers.start(data)
             layers.append(servers.children)
-            environment = _environment(data, servers, port)
+            environment = _environment(data, servers, port, url)
             login = _prepare(data, environment | servers.owner)
             _start(layers, programs.serving(data, environment))
             _await_ready(port, layers)
             if demo:
                 _start(layers, programs.demonstrating(data, environment, login["tokens"]))
-            _greet(data, environment["TXNCONSOLE_URL"], login)
+            _greet(data, url, login)
             _tend(layers)
         except _Stop:
             _tell("Stopping…")
@@ -119,7 +117,7 @@ def _pids(layers: list[list[Child]]) -> set[int]:
     return {child.pid for layer in layers for child in layer if child.pid is not None}
 
 
-def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, str]:
+def _environment(data: DataDirectory, servers: Servers, port: int, url: str) -> dict[str, str]:
     settings = servers.environment | {
         "SECRET_KEY": os.environ.get("SECRET_KEY") or data.secret("django"),
         "TXNCONSOLE_OFFLOAD_DIR": os.environ.get("TXNCONSOLE_OFFLOAD_DIR")
@@ -132,7 +130,8 @@ def _environment(data: DataDirectory, servers: Servers, port: int) -> dict[str, 
         | {
             "TXNCONSOLE_DATA": str(data.path),
             "TXNCONSOLE_HTTPS": os.environ.get("TXNCONSOLE_HTTPS", "0"),
-            "TXNCONSOLE_URL": f"http://{HOST}:{port}",
+            "TXNCONSOLE_URL": url,
+            "ALLOWED_HOSTS": allowed_hosts(url),
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
             "PORT": str(port),
             "PYTHONUNBUFFERED": "1",
