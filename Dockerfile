@@ -21,7 +21,7 @@ COPY engine engine
 COPY txnconsole txnconsole
 COPY templates templates
 COPY static static
-RUN printf '#!/bin/sh\nexec /app/.venv/bin/python -m txnconsole.client.txnctl "$@"\n' \
+RUN printf '#!/bin/sh\nexec /app/.venv/bin/python -m txnconsole.txnctl "$@"\n' \
     > .venv/bin/txnctl && chmod +x .venv/bin/txnctl
 # Spark's executors run elsewhere than here, and import the jobs all the same.
 ENV PATH=/app/.venv/bin:$PATH \

@@ -42,7 +42,7 @@ $(STAMP): requirements.lock
 		$(PY) -m pip install -qq --disable-pip-version-check uv==$(UV_VERSION)
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(VENV)/bin/uv pip sync --quiet --require-hashes requirements.lock
 	@echo "$(CURDIR)" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/txnconsole.pth"
-	@printf '#!/bin/sh\nexec "%s/$(PY)" -m txnconsole.client.txnctl "$$@"\n' \
+	@printf '#!/bin/sh\nexec "%s/$(PY)" -m txnconsole.txnctl "$$@"\n' \
 		"$(CURDIR)" > $(VENV)/bin/txnctl && chmod +x $(VENV)/bin/txnctl
 	@touch $(STAMP)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -181,3 +182,32 @@ def test_a_reader_that_has_seen_enough_is_told_nothing() -> None:
         running.stdout.close()
         assert running.stderr.read() == b""
     assert running.returncode == 1
+
+
+def test_ctrl_c_while_it_starts_ends_it_without_a_word() -> None:
+    starting = """
+import os, runpy, signal, sys
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupted())
+runpy.run_module("txnconsole.txnctl", run_name="__main__")
+"""
+    command = [sys.executable, "-c", starting]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_later_has_the_exit_code_of_an_interruption() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        url = ("--url", f"http://{host}:{port}", "--token", "txc_x")
+        command = [sys.executable, "-m", "txnconsole.txnctl", *url, "topics", "list"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            silent.accept()[0].recv(1)  # It asks.
+            running.send_signal(signal.SIGINT)
+            assert running.communicate() == (b"", b"")
+    assert running.returncode == 130
