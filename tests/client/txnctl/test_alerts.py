@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from tests.client.txnctl.conftest import Txnctl
 from tests.server import Served
 from tests.support.eventually import eventually
+from txnconsole.client.txnctl.alerts import _with_unit
 
 
 def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: Served) -> None:
@@ -40,3 +42,11 @@ def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: 
         assert txnctl("alerts", "list", "--state", "nothing").code == 2
         program.post(f"/transactions/{txn_id}/abort", json={}).raise_for_status()
         admin.delete(f"/alerts/rules/{made['id']}").raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [(1.0, "count", "1"), (82.44, "percent", "82.4 %"), (10.0, "per_minute", "10 a minute")],
+)
+def test_values_read_as_in_the_console(value: float, unit: str, shown: str) -> None:
+    assert _with_unit(value, unit) == shown

@@ -15,6 +15,13 @@ from tests.client.txnctl.conftest import Txnctl
 from tests.server import Served
 from tests.support.eventually import eventually
 from txnconsole.client import Client, Fetched, Reader
+from txnconsole.client.txnctl.app import _leaves, command
+
+
+def test_arguments_are_named_in_one_way() -> None:
+    parts = [part for leaf in _leaves(command()) for part in leaf.params]
+    named = {part.metavar or part.name for part in parts if part.param_type_name == "argument"}
+    assert {name for name in named if name != name.upper()} == set()
 
 
 def test_topics_are_created_described_and_deleted(txnctl: Txnctl, server: Served) -> None:

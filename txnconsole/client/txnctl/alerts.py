@@ -86,7 +86,10 @@ def ack(
 def silence(
     context: typer.Context,
     objects: Annotated[
-        str, typer.Argument(help="A pattern with * and ?, such as 'partition:public/default/*'.")
+        str,
+        typer.Argument(
+            metavar="OBJECTS", help="A pattern with * and ?, such as 'partition:public/default/*'."
+        ),
     ],
     reason: Why,
     hours: Annotated[float, typer.Option(min=0.02, help="For so long.")] = 1.0,
@@ -122,4 +125,6 @@ def _written(rows: Iterable[Json]) -> Iterator[Json]:
 
 
 def _with_unit(value: float, unit: str) -> str:
-    return duration(value) if unit == "ms" else f"{value:,.1f}{_UNITS.get(unit, ' ' + unit)}"
+    if unit == "ms":
+        return duration(value)
+    return f"{value:,.1f}".removesuffix(".0") + _UNITS.get(unit, " " + unit)

@@ -39,10 +39,15 @@ def list_them(context: typer.Context) -> None:
 @app.command()
 def add(
     context: typer.Context,
-    topics: Annotated[str, typer.Argument(help="A pattern such as 'public/default/*'.")],
-    part: Annotated[str, typer.Argument(help="payload, field, key, or property")],
+    topics: Annotated[
+        str, typer.Argument(metavar="TOPICS", help="A pattern such as 'public/default/*'.")
+    ],
+    part: Annotated[str, typer.Argument(metavar="PART", help="payload, field, key, or property")],
     name: Annotated[
-        str, typer.Argument(help="Of a field its path, such as card.number or '**.iban'.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="Of a field its path, such as card.number or '**.iban'."
+        ),
     ] = "",
     effect: Annotated[
         str, typer.Option(help="remove, replace (by ***), or tail (its last four characters)")
