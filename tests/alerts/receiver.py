@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 @dataclass
@@ -19,10 +21,13 @@ class Receiver:
     port: int = 0
     #: Set to let a request that hangs go on.
     go_on: threading.Event | None = None
+    #: With its key; it speaks TLS then.
+    certificate: Path | None = None
 
     @property
     def url(self) -> str:
-        return f"http://localhost:{self.port}/hooks/very-secret-path?key=also-secret"
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://localhost:{self.port}/hooks/very-secret-path?key=also-secret"
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Receiver]:
@@ -45,6 +50,10 @@ class Receiver:
                 """Say nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if self.certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         self.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

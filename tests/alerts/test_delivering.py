@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from django.db.models.functions import Now
 
 from tests.alerts.conftest import alert, pass_time, webhook
 from tests.alerts.receiver import Receiver
+from tests.support.tls import self_signed
 from txnconsole.alerts import bundling, delivering
 from txnconsole.alerts.bundling import MAX_NOTICES, bundle
 from txnconsole.alerts.composing import compose_test
@@ -235,7 +237,28 @@ def test_nothing_listens_there(receiver: Receiver) -> None:
     message = queued(webhook(url="http://localhost:9/secret"))
     deliver()
     message.refresh_from_db()
-    assert message.last_error == "http://localhost:9/…: ConnectError"
+    assert message.last_error == "http://localhost:9/…: Connection refused."
+
+
+def test_a_certificate_that_is_not_trusted_is_told_with_what_is_wrong_with_it(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    with Receiver(certificate=self_signed(tmp_path)).running() as secured:
+        message = queued(webhook(url=secured.url))
+        deliver()
+    message.refresh_from_db()
+    host = f"https://localhost:{secured.port}/…"
+    why = "its certificate is not trusted (self-signed certificate)"
+    assert message.last_error == f"{host}: {why}."
+    assert secured.received == []
+
+
+def test_a_receiver_that_speaks_no_tls_is_told_as_that(receiver: Receiver) -> None:
+    message = queued(webhook(url=receiver.url.replace("http:", "https:")))
+    deliver()
+    message.refresh_from_db()
+    host = f"https://localhost:{receiver.port}/…"
+    assert message.last_error.startswith(f"{host}: no TLS connection (")
 
 
 def test_logs_hold_no_secret(

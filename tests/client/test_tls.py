@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import which
 from socket import SHUT_RDWR, SHUT_WR, create_server, socket
 from threading import Thread
 
 import pytest
 
 from tests.client.faults import TOPIC
+from tests.support.tls import self_signed
 from txnconsole.client import (
     AsyncClient,
     AsyncTransportOptions,
@@ -56,16 +55,7 @@ def serving(answer: Callable[[socket], None]) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate that signs itself, with its key."""
-    if which("openssl") is None:
-        pytest.skip("openssl makes the certificate")
-    made = tmp_path_factory.mktemp("tls") / "localhost.pem"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    command = ["openssl", "req", "-x509", "-days", "2", *kind, *subject]
-    command += ["-keyout", str(made), "-out", str(made.with_suffix(".crt"))]
-    subprocess.run(command, check=True, capture_output=True)
-    made.write_text(made.read_text() + made.with_suffix(".crt").read_text())
-    return made
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def over_tls(

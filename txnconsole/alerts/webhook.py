@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -53,11 +55,25 @@ def send(message: Message) -> None:
     except (httpx.TimeoutException, TimeoutError) as error:
         raise _late(target) from error
     except httpx.HTTPError as error:
-        raise DeliveryFailed(f"{target.shown}: {type(error).__name__}") from error
+        raise DeliveryFailed(f"{target.shown}: {_fault(error)}.") from error
     if 300 <= status < 400:
         raise DeliveryFailed(f"{target.shown} answered {status}; redirects are not followed.")
     if not 200 <= status < 300:
         raise DeliveryFailed(f"{target.shown} answered {status}.")
+
+
+def _fault(failed: httpx.HTTPError) -> str:
+    """What was wrong below HTTP, as the connection's own error has it."""
+    error: BaseException | None = failed
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({error.verify_message})"
+        if isinstance(error, ssl.SSLError):
+            return f"no TLS connection ({error.reason})"
+        if isinstance(error, OSError) and error.errno:
+            return os.strerror(error.errno)  # Its own text has the address.
+        error = error.__cause__ or error.__context__  # httpcore raises its own "from None".
+    return type(failed).__name__
 
 
 def _addresses(target: Target) -> Sequence[str]:
