@@ -107,9 +107,11 @@ def find_token(token_id: int) -> Token:
     return token
 
 
-def list_tokens(user: str | None) -> QuerySet[Token]:
-    """Tokens of one user or of all, newest first, including revoked and expired ones."""
+def list_tokens(user: str | None, *, ended: bool = True) -> QuerySet[Token]:
+    """Tokens of one user or of all, newest first, with or without revoked and expired ones."""
     found = _known().order_by("-pk")
+    if not ended:
+        found = found.filter(_has_not_expired(), revoked_at=None)
     return found if user is None else found.filter(user__username=user)
 
 
@@ -153,12 +155,15 @@ def _known() -> QuerySet[Token]:
     return Token.objects.select_related("user").annotate(is_past=Coalesce(past, False))
 
 
+def _has_not_expired() -> Q:
+    return Q(expires_at=None) | Q(expires_at__gt=Now())
+
+
 def _look_up(digest: str) -> Principal | None:
     asked = monotonic()  # What is found is not true for longer because something here takes long.
     token = (
         Token.objects.select_related("user")
-        .filter(Q(expires_at=None) | Q(expires_at__gt=Now()))
-        .filter(digest=digest, revoked_at=None, user__is_active=True)
+        .filter(_has_not_expired(), digest=digest, revoked_at=None, user__is_active=True)
         .annotate(
             remaining=ExpressionWrapper(F("expires_at") - Now(), DurationField()),
             unused_for=ExpressionWrapper(Now() - F("last_used_at"), DurationField()),

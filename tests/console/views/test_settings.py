@@ -17,7 +17,7 @@ from tests.support.together import meet
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.roles import Role
-from txnconsole.access.tokens import issue, recognise
+from txnconsole.access.tokens import issue, recognise, revoke
 from txnconsole.access.users import UserSettings, put_user
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.views import users
@@ -164,6 +164,29 @@ def test_a_token_is_revoked_with_a_reason_by_its_owner_or_an_admin(
     assert viewer.post(address, REASON).status_code == 302
     assert recognise(secret) is None
     assert AuditEntry.objects.filter(action="token.revoke", reason=REASON["reason"]).exists()
+
+
+def test_tokens_that_have_ended_are_listed_where_they_are_asked_for(
+    db: None, viewer: Client, admin: Client
+) -> None:
+    owner = User.objects.get(username="a-viewer")
+    past, _ = issue(owner, [Role.VIEWER], lifetime=timedelta(0))
+    revoked, _ = issue(owner, [Role.VIEWER])
+    revoke(revoked)
+    lasting, _ = issue(owner, [Role.VIEWER], lifetime=timedelta(days=1))
+    endless, _ = issue(owner, [Role.VIEWER])
+
+    def listed(client: Client, address: str) -> list[int]:
+        return [
+            int(n) for n in re.findall(r'id="token-(\d+)"', client.get(address).content.decode())
+        ]
+
+    used = [endless.pk, lasting.pk]
+    every = [*used, revoked.pk, past.pk]
+    assert listed(viewer, "/settings/tokens") == used
+    assert listed(viewer, "/settings/tokens?ended=1") == every
+    assert listed(admin, "/settings/users/a-viewer") == used
+    assert listed(admin, "/settings/tokens?user=a-viewer&ended=1") == every
 
 
 def test_an_admin_makes_a_user_who_can_sign_in(admin: Client) -> None:

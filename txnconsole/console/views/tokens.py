@@ -25,7 +25,8 @@ PAGE_ROWS = 50
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TOKEN_OWN)
 def tokens(request: ConsoleRequest) -> HttpResponse:
-    """The tokens, newest first; on POST, make one, whose secret is shown in this answer only."""
+    """The tokens in use, or all, newest first; on POST, make one, whose secret only this answer
+    shows."""
     manages = request.principal.may(Permission.ACCESS_MANAGE)
     roles = grantable(request.principal)
     form = TokenForm(request.POST or None, grantable=roles, for_others=manages)
@@ -42,7 +43,8 @@ def tokens(request: ConsoleRequest) -> HttpResponse:
                 form.add_error(None, error.message)
     user = request.GET.get("user", "").strip() if manages else request.principal.name
     below = number_of(request.GET.get("before", ""))
-    tokens = list_tokens(user or None)
+    ended = request.GET.get("ended") == "1"
+    tokens = list_tokens(user or None, ended=ended)
     if below is not None:
         tokens = tokens.filter(pk__lt=below)
     shown, last = page_of(tokens, PAGE_ROWS)
@@ -50,6 +52,7 @@ def tokens(request: ConsoleRequest) -> HttpResponse:
         "tokens": shown,
         "before": last.pk if last else None,
         "first": below is None,
+        "ended": ended,
         "user_filter": user if manages else "",
     }
     answer = settings_page(

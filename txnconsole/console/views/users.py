@@ -70,12 +70,12 @@ def users(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page(Permission.ACCESS_MANAGE)
 def user(request: ConsoleRequest, name: str) -> HttpResponse:
-    """One user: roles, whether it is active, and its tokens."""
+    """One user: roles, whether it is active, and its tokens in use."""
     found = find_user(user_name(name))
     context = {
         "user_shown": found,
         "roles": sorted(roles_of(found)),
-        "tokens": list_tokens(name)[:_TOKENS],
+        "tokens": list_tokens(name, ended=False)[:_TOKENS],
         "is_self": name == request.principal.name,
     }
     return settings_page(request, "console/settings/user.html", "settings-users", context)
@@ -86,7 +86,7 @@ def user(request: ConsoleRequest, name: str) -> HttpResponse:
 def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     """Give and take roles."""
     found = find_user(user_name(name))
-    tokens = sum(token.state == "valid" for token in list_tokens(name)[:100])
+    tokens = sum(token.state == "valid" for token in list_tokens(name, ended=False)[:100])
     effects = ["It holds at once; a page that is open is told nothing new after a minute."]
     if tokens:
         effects.append(
