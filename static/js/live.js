@@ -4,7 +4,7 @@
 // A page may be renewed less often than once a second (its pace): what comes in between waits for its turn.
 //
 // Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again), "alerts" (detail: {firing}),
-// "fault" (detail: {code, message}), "state", "clock" (each second).
+// "state", "clock" (each second).
 
 import { askJson, failure, freshness } from "./freshness.js";
 
@@ -196,10 +196,9 @@ class Live extends EventTarget {
   }
 
   // The stream lives, and what it reads does not.
-  #fault(detail) {
+  #fault({ status, message }) {
     this.#heard = performance.now();
-    freshness.failed(UPDATES, failure(503, detail.message));
-    this.#emit("fault", detail);
+    freshness.failed(UPDATES, failure(status, message));
   }
 
   #bye(reason) {

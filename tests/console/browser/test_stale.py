@@ -119,6 +119,19 @@ def test_what_is_asked_for_and_fails_is_told_where_it_was_asked_for(
     only_the_network_complained(watched)
 
 
+def test_a_page_of_a_partition_whose_topic_is_deleted_says_that_it_is_gone(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    page.goto(f"/topics/{producer.topic}/partitions/0")
+    expect_state(page, "live")
+    with producer.server.client("admin") as admin:
+        admin.delete(f"/topics/{producer.topic}").raise_for_status()
+    expect(notice(page)).to_contain_text("Not there any more")
+    expect(notice(page)).to_contain_text(f"There is no topic {producer.topic}")
+    only_the_network_complained(watched)
+
+
 def test_a_full_process_is_polled_and_its_stream_taken_up_again(watched: Watched) -> None:
     page = watched.page
     stream = 'event: bye\ndata: {"reason": "full"}\n\n'

@@ -130,7 +130,7 @@ def test_a_reading_that_fails_is_told_and_the_channel_goes_on(
         fault = await listener.next(60)
         assert fault is not None
         assert "event: fault" in fault
-        assert "broker-2 is down." in fault
+        assert '"status":503,"message":"broker-2 is down."' in fault
         feed.error = None
         while "event: hello" not in str(text := await listener.next(60)):
             assert "event: fault" in str(text)

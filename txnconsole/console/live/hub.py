@@ -15,6 +15,7 @@ from txnconsole.console.live.feed import Feed, Reading
 from txnconsole.console.live.firing import firing_alerts
 from txnconsole.console.live.frames import frame
 from txnconsole.enginedb.away import DATABASE_AWAY
+from txnconsole.statuses import status_of_code
 
 _log = structlog.get_logger(__name__)
 
@@ -85,9 +86,9 @@ class _Channel:
             listener.put(_hello(self.position), position=self.position)
         self._tell_firing(listener)
 
-    def fail(self, code: str, message: str) -> None:
-        """Tell all why the channel cannot be read now."""
-        self.fault = frame("fault", {"code": code, "message": message})
+    def fail(self, status: int, message: str) -> None:
+        """Tell all why the channel cannot be read now, with the status of a page that says so."""
+        self.fault = frame("fault", {"status": status, "message": message})
         self.broadcast(self.fault)
 
     def move_to(self, reading: Reading) -> None:
@@ -190,16 +191,16 @@ class Hub:
         work = asyncio.ensure_future(asyncio.to_thread(look, channel.feed, self._count_firing))
         try:
             while not (await asyncio.wait({work}, timeout=self._unanswered))[0]:
-                channel.fail("Unanswered", "The databases have not answered yet.")
+                channel.fail(503, "The databases have not answered yet.")
             channel.move_to(work.result())
         except EngineError as error:
             _log.warning("live.read_failed", code=error.code, error=error.message)
-            channel.fail(error.code, error.message)
+            channel.fail(status_of_code(error.code), error.message)
             return False
         except Exception:
             # A bug in a feed must not end the channel silently: its pages would look up to date.
             _log.exception("live.read_broken")
-            channel.fail("Internal", "Reading failed.")
+            channel.fail(500, "Reading failed.")
             return False
         finally:
             work.cancel()
