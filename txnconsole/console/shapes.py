@@ -44,7 +44,8 @@ class PositionChart:
 def position_chart(
     samples: Sequence[PositionSample], *, last: int, stable: int, now: datetime, back: timedelta
 ) -> PositionChart | None:
-    """Draw samples up to the present positions; None when there is no sample in that time.
+    """Draw samples up to the present positions; None when there is no sample in that time, or
+    nothing had been produced.
 
     A position stays until the next sample, so the lines are steps.
     """
@@ -54,6 +55,8 @@ def position_chart(
     points.append((now, last, stable))
     lowest = min(point[2] for point in points)
     highest = max(point[1] for point in points)
+    if highest < 0:
+        return None
     # The positions before the first sample are unknown, so the chart begins there.
     since = max(now - back, min(samples[0].at, now - _LEAST))
     back = now - since

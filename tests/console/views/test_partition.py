@@ -98,8 +98,10 @@ def test_an_operation_needs_a_reason_and_is_recorded(
     assert engine.log.status(orders.partition).state is PartitionState.OFFLINE
     entry = AuditEntry.objects.order_by("-sequence")[0]
     assert (entry.action, entry.reason, entry.who) == ("partition.offline", REASON, "a-operator")
-    text = words(operator, HERE)
-    assert f"The partition is offline {REASON}" in text
+    for page in (HERE, f"{HERE}/log/blocker"):
+        text = words(operator, page)
+        assert f"The partition is offline: {REASON} It serves nothing" in text
+        assert "Readers of committed messages may read" not in text
     answer = operator.post(f"{HERE}/operate/online", {"reason": REASON})
     assert answer.status_code == 200
     assert engine.log.status(orders.partition).state is PartitionState.ONLINE
