@@ -81,6 +81,18 @@ def test_a_page_of_many_partitions_stays_small_and_leads_to_all_of_them(
     assert "36 more" in third
 
 
+def test_what_it_holds_back_is_the_same_in_the_figures_and_beside_each_partition(
+    orders: Orders, engine: Engine, viewer: Client
+) -> None:
+    """Another one is open behind it, so that its own end frees less than it holds back."""
+    produce(engine, orders.partition, "behind", txn_id=begin(engine))
+    produce(engine, orders.partition, "free")
+    text = viewer.get(f"/transactions/{orders.open}").content.decode()
+    assert '<dt>Holds back</dt><dd class="warn">5</dd>' in text
+    assert "<b>5</b>" in text
+    assert "readers go on from 4 to 7 once it ends" in text
+
+
 def test_the_page_names_whom_it_conflicted_with(orders: Orders, viewer: Client) -> None:
     page = f"/transactions/{orders.open}"
     assert "Nobody refused it" in viewer.get(f"{page}/conflicts").content.decode()
