@@ -162,6 +162,16 @@ def test_a_subscription_is_shown_as_far_as_its_brokers_answer(
     assert (f'id="cursor-{1 - number}"' in text, f'id="cursor-{number}"' in text) == (True, False)
 
 
+def test_who_deletes_a_topic_is_told_what_is_not_counted(
+    orders: Orders, engine: Engine, db: None
+) -> None:
+    away = engine.topics.get(TOPIC).brokers[0]
+    with unreachable(engine, away):
+        text = signed_in("admin").get(f"/topics/{TOPIC}/delete").content.decode()
+    assert f"{away} cannot be asked: {away} cannot serve this now" in text
+    assert "What it has of the topic is not counted here." in text
+
+
 def test_who_aborts_is_told_that_it_is_decided_all_the_same(
     orders: Orders, engine: Engine, db: None
 ) -> None:

@@ -146,6 +146,10 @@ def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
         title=f"Delete {topic}?",
         effects=[
             f"Its log goes, with {counted(summary.offsets, 'offset')}.",
+            *(
+                f"{broker} cannot be asked: {why} What it has of the topic is not counted here."
+                for broker, why in summary.unavailable.items()
+            ),
             "Its subscriptions go, with all that they have acknowledged.",
             f"It has messages of {counted(summary.ongoing, 'open transaction')}."
             if summary.ongoing
