@@ -8,6 +8,12 @@ from typing import Any
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.plots import as_json, empty_figure, span_bar
 
+#: Seconds where marks are nearer to each other than a minute, which is what fits on a phone.
+_TICKS = [
+    {"dtickrange": [None, 59_999], "value": "%H:%M:%S"},
+    {"dtickrange": [60_000, None], "value": "%H:%M"},
+]
+
 
 @cache
 def figure_templates() -> dict[str, Any]:
@@ -32,7 +38,7 @@ def _positions() -> dict[str, Any]:
     figure.update_layout(
         hovermode="x unified",
         margin={"l": 62, "r": 104, "t": 10, "b": 28},
-        xaxis={"type": "date", "tickformat": "%H:%M:%S", "nticks": 5, "showgrid": False},
+        xaxis={"type": "date", "tickformatstops": _TICKS, "nticks": 5, "showgrid": False},
         yaxis={"tickformat": ",d", "nticks": 5},
     )
     return as_json(figure)

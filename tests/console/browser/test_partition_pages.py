@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.browser.conftest import Producer, Watched
 
@@ -109,6 +110,30 @@ def test_a_partition_is_walked_through(
     page.get_by_role("link", name="Delivery models").click()
     expect(page.get_by_role("row", name=re.compile("^Committed order"))).to_contain_text("7")
     keep(page, "models")
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 844}}])
+def test_on_a_phone_the_times_of_a_history_are_whole_and_level(
+    watched: Watched, producer: Producer, options: dict[str, Any]
+) -> None:
+    page = watched.page
+    producer.produce("a")
+
+    def of_that_hour(route: Route) -> None:
+        """Four marks are written below it, whatever the time is now."""
+        answer = route.fetch()
+        found = answer.json()
+        since = found["points"][0][0]
+        for point in found["points"]:
+            point[0] += 1_795_981_680_000 - since  # 19:48
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/history/points*", of_that_hour)
+    page.goto(f"/topics/{producer.topic}/partitions/0/history")
+    ticks = page.locator("#history .xtick text")
+    expect(ticks.first).to_be_visible()
+    turned = ticks.evaluate_all("(all) => all.map((one) => one.getAttribute('transform') ?? '')")
+    assert [each for each in turned if "rotate" in each] == []
 
 
 def test_a_message_and_a_subscription_are_explained(

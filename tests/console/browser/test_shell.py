@@ -12,6 +12,9 @@ from tests.console.browser.conftest import Producer, Watched, hold, stop_clock
 
 pytestmark = pytest.mark.browser
 
+#: By how much an element's content is wider than it.
+_BEYOND = "(one) => one.scrollWidth - one.clientWidth"
+
 
 def test_the_search_box_suggests_and_leads(watched: Watched, producer: Producer) -> None:
     page = watched.page
@@ -161,6 +164,29 @@ def test_no_other_column_s_heading_stands_above_what_can_be_done(
     assert above == "Transactions"
 
 
+def test_a_page_that_fits_its_window_does_not_scroll(watched: Watched) -> None:
+    watched.page.goto("/coordinators")
+    beyond = "document.documentElement.scrollHeight - document.documentElement.clientHeight"
+    assert watched.page.evaluate(beyond) == 0
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 1400, "height": 900}}])
+def test_on_a_laptop_tables_are_seen_whole(
+    watched: Watched, producer: Producer, options: dict[str, Any]
+) -> None:
+    page = watched.page
+    producer.subscribe("reader")
+    producer.produce("hidden", txn_id=producer.begin())
+    page.goto("/invariants")
+    page.get_by_role("button", name="Check now").click()
+    page.locator("td.mono a").first.evaluate("(a) => (a.textContent = 'n-'.repeat(55) + ':0')")
+    beyond = {"/invariants": page.locator(".scroll").evaluate(_BEYOND)}
+    for address in (f"/topics/{producer.topic}", "/settings/limits"):
+        page.goto(address)
+        beyond[address] = page.locator(".scroll").first.evaluate(_BEYOND)
+    assert {address: wide for address, wide in beyond.items() if wide} == {}
+
+
 def test_a_token_is_made_copied_and_revoked(watched: Watched) -> None:
     page = watched.page
     page.goto("/settings/tokens")
@@ -169,11 +195,14 @@ def test_a_token_is_made_copied_and_revoked(watched: Watched) -> None:
     expect(page.locator("#secret")).to_contain_text("txc_")
     row = page.locator("tbody tr").first
     expect(row).to_contain_text("Valid")
+    number = row.locator("td").first.inner_text()
     row.get_by_role("button", name="Revoke").click()
     dialog = page.locator("#dialog")
     dialog.get_by_label("Reason").fill("made in a test")
     dialog.get_by_role("button", name="Revoke token").click()
-    expect(page.locator("tbody tr").first).to_contain_text("Revoked")
+    expect(page.locator(f"#token-{number}")).to_have_count(0)
+    page.get_by_role("link", name="Revoked and expired ones too").click()
+    expect(page.locator(f"#token-{number}")).to_contain_text("Revoked")
 
 
 def test_times_are_written_in_the_zone_that_one_chooses(watched: Watched) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from django.test import Client
 
 from engine import Engine
-from tests.console.conftest import Orders
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_status import TxnAction
+from tests.console.conftest import Orders, begin, finish, produce
 from tests.console.questions import Questions
 from tests.console.views.test_partition import words
 from tests.engine.support import sql
+from txnconsole.console.views.invariants import PROMISES
 
 
 def test_an_operator_runs_a_step_and_everyone_sees_what_holds(
@@ -39,6 +43,18 @@ def test_a_counter_example_stands_under_its_check_with_links(
     assert f'href="/transactions/{orders.aborted}"' in (
         viewer.get("/invariants?broken=1").content.decode()
     )
+
+
+def test_each_check_says_in_words_what_must_hold(orders: Orders, engine: Engine) -> None:
+    sidecar = TopicName("public", "default", "invoices")
+    engine.topics.create(sidecar, TopicSettings(buffer=BufferKind.SIDECAR))
+    txn_id = begin(engine)
+    produce(engine, PartitionName(sidecar, 0), "held", txn_id=txn_id)
+    finish(engine, txn_id, TxnAction.COMMIT)
+    engine.inspect.check_invariants()
+    checks = engine.inspect.invariant_state(limit=500).page.items
+    assert {check.name for check in checks} <= PROMISES.keys()
+    assert "sidecar_snapshot_and_log" in {check.name for check in checks}
 
 
 def test_a_cursor_that_is_none_is_400(engine: Engine, viewer: Client) -> None:
