@@ -30,6 +30,11 @@ def test_a_coordinator_shows_its_marks_and_its_oldest_transactions(
     assert viewer.get("/coordinators/9").status_code == 404
 
 
+def test_a_coordinator_that_has_issued_no_id_says_so(engine: Engine, viewer: Client) -> None:
+    assert "<dt>Sequence</dt><dd>none yet</dd>" in viewer.get("/coordinators/0").content.decode()
+    assert '<td class="right num">none yet</td>' in viewer.get("/coordinators").content.decode()
+
+
 def test_a_list_that_has_not_looked_at_all_says_so_and_leads_on(
     orders: Orders, engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +47,7 @@ def test_a_list_that_has_not_looked_at_all_says_so_and_leads_on(
     assert "Nothing is open here" not in text
     assert "None among the oldest of all coordinators" in text
     assert "Nothing waits for a worker" in text
+    assert ">Look on</a>" in text
     monkeypatch.undo()
     [address] = re.findall(r'href="(/transactions\?sort=oldest[^"]*)"', text)
     assert f"/transactions/{late.txn_id}" in viewer.get(unescape(address)).content.decode()
