@@ -45,7 +45,7 @@ def test_a_list_that_has_not_looked_at_all_says_so_and_leads_on(
     monkeypatch.setattr(listing, "_SCAN_LIMIT", 2)
     text = viewer.get("/coordinators/1").content.decode()
     assert "Nothing is open here" not in text
-    assert "None among the oldest of all coordinators" in text
+    assert "None of its own among the oldest of all coordinators" in text
     assert "Nothing waits for a worker" in text
     assert ">Look on</a>" in text
     monkeypatch.undo()
