@@ -48,6 +48,29 @@ def walker(
         yield Watched(context.new_page())
 
 
+@pytest.mark.parametrize("role", [Role.VIEWER])
+def test_a_row_whose_action_is_refused_is_no_higher_than_its_button_and_the_reason(
+    walker: Watched, producer: Producer, role: Role
+) -> None:
+    page = walker.page
+    producer.produce("hidden", txn_id=producer.begin())
+    for address in ("/snapshots", f"/topics/{producer.topic}/partitions/0", "/pipeline"):
+        page.goto(address)
+        why = page.locator("td.act .quiet").first
+        expect(why).to_contain_text("needs")
+        beyond = why.evaluate(
+            """(why) => {
+                const cell = why.closest("td"), box = cell.getBoundingClientRect();
+                const button = cell.querySelector("button").getBoundingClientRect();
+                const { top, bottom, height } = why.getBoundingClientRect();
+                return { above: button.top - box.top, below: box.bottom - bottom, height };
+            }"""
+        )
+        assert beyond["above"] >= 4, address
+        assert beyond["below"] >= 4, address
+        assert beyond["height"] < 50, address
+
+
 def test_a_page_is_shown_or_says_which_right_is_missing(
     walker: Watched, addresses: dict[str, str], producer: Producer, role: Role
 ) -> None:
