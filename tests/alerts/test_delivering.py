@@ -372,7 +372,7 @@ def test_without_a_mail_server_the_cause_says_what_to_set(monkeypatch: pytest.Mo
 
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_send_one_message_once_and_one_at_a_time(receiver: Receiver) -> None:
-    Evaluation.objects.get_or_create()
+    Evaluation.objects.get_or_create(pk=1)
     receiver.go_on = threading.Event()
     channel = webhook(url=receiver.url)
     for _ in range(2):

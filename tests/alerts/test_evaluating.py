@@ -565,7 +565,7 @@ def test_one_rule_that_fails_does_not_hold_up_the_others_and_shows(
         return apply(rule, *arguments)
 
     monkeypatch.setattr(evaluating, "_apply", failing)
-    before = Evaluation.objects.get_or_create()[0].at
+    before = Evaluation.objects.get_or_create(pk=1)[0].at
     evaluate(engine)
     assert only().rule == good
     assert Evaluation.objects.get().at == before
@@ -597,7 +597,7 @@ def test_a_worker_that_dies_between_firing_and_telling_leaves_nothing(
 @pytest.mark.django_db(transaction=True)
 def test_two_workers_at_once_fire_once(engine: Engine) -> None:
     rule_of(Kind.HELD_BACK, threshold=0)
-    Evaluation.objects.get_or_create()
+    Evaluation.objects.get_or_create(pk=1)
     webhook()
     hold_back(engine)
     look(engine)
