@@ -180,14 +180,17 @@ def together(engine: Engine, txn_id: TxnID | None) -> None:
     )
 
 
-def unchanged(engine: Engine, mine: Mine, do: Callable[[], object]) -> None:
+def unchanged(engine: Engine, mine: Mine, *steps: Callable[[], object]) -> None:
     before = others(engine, mine)
-    do()
-    assert others(engine, mine) == before
+    for do in steps:
+        do()
+        assert others(engine, mine) == before
 
 
 def test_what_is_done_to_a_partition_changes_no_other(crowd: Engine) -> None:
-    for do in (
+    unchanged(
+        crowd,
+        of_partition(crowd, P0),
         lambda: crowd.produce(P0, batch("x"), producer_name="p", sequence_id=20),
         lambda: crowd.produce(P0, batch("x"), producer_name="q", sequence_id=1, txn_id=_TXN),
         lambda: crowd.produce(P0, batch("x"), txn_id=_TXN),
@@ -198,8 +201,7 @@ def test_what_is_done_to_a_partition_changes_no_other(crowd: Engine) -> None:
         lambda: compact(crowd),
         lambda: crowd.partitions.take_offline(P0, reason="to look"),
         lambda: crowd.partitions.bring_online(P0),
-    ):
-        unchanged(crowd, of_partition(crowd, P0), do)
+    )
 
 
 def test_a_truncation_cuts_no_other_partition_and_is_not_held_by_what_others_hold(
@@ -224,15 +226,16 @@ def test_what_is_done_to_a_subscription_changes_no_other(crowd: Engine) -> None:
         ),
     )
     [tenth] = ids(crowd, P0, 10)
-    for do in (
+    unchanged(
+        crowd,
+        mine,
         lambda: crowd.receive(SUBSCRIPTION, "c3"),
         lambda: crowd.nack(SUBSCRIPTION, "c1", ids(crowd, P0, 10)),
         lambda: crowd.acknowledge(SUBSCRIPTION, "c1", [tenth], txn_id=_TXN),
         lambda: crowd.acknowledge(SUBSCRIPTION, "c1", ids(crowd, PartitionName(TOPIC, 2), 4)),
         lambda: crowd.leave(SUBSCRIPTION, "c1"),
         lambda: crowd.subscriptions.delete(SUBSCRIPTION, force=True),
-    ):
-        unchanged(crowd, mine, do)
+    )
 
 
 def test_a_seek_moves_no_other_subscription_and_no_other_partition(crowd: Engine) -> None:
@@ -250,13 +253,14 @@ def test_a_seek_moves_no_other_subscription_and_no_other_partition(crowd: Engine
 @pytest.mark.parametrize("action", TxnAction)
 def test_what_is_done_to_a_transaction_changes_no_other(crowd: Engine, action: TxnAction) -> None:
     header = of_txn(_TXN)
-    for do in (
+    unchanged(
+        crowd,
+        header,
         lambda: crowd.coordinator.extend(_TXN, 1000),
         lambda: crowd.coordinator.add_partitions(_TXN, _PLACES[:1]),
         lambda: crowd.coordinator.add_subscriptions(_TXN, _SUBSCRIPTIONS[:1]),
         lambda: crowd.coordinator.end(_TXN, action),
-    ):
-        unchanged(crowd, header, do)
+    )
     mine = either(header, of_partition(crowd, P0), of_subscription(crowd, SUBSCRIPTION))
     unchanged(crowd, mine, lambda: finalize(crowd))
 
