@@ -147,17 +147,17 @@ def whole_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) -> None:
     """pytest-django's: Django's tables stand in the coordinators' test database."""
-    del databases
     with django_db_blocker.unblock():
         call_command("migrate", verbosity=0)
+    databases.keep_rows()
 
 
 @pytest.fixture(autouse=True)
-def _empty_audit_log(request: pytest.FixtureRequest) -> None:
-    """Whatever tests before have committed: pytest-django takes it out of Django's own tables."""
+def _as_migrated(request: pytest.FixtureRequest) -> None:
+    """Django's tables hold what the migrations left, whatever tests before have committed."""
     if request.node.get_closest_marker("django_db"):
         request.getfixturevalue("django_db_setup")
-        request.getfixturevalue("databases").forget_audit()
+        request.getfixturevalue("databases").as_migrated()
 
 
 @pytest.fixture(scope="session")

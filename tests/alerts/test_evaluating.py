@@ -58,7 +58,6 @@ def only() -> Alert:
 def test_a_new_database_has_a_rule_of_each_kind_and_they_all_can_be_measured(
     engine: Engine, valkey_url: str
 ) -> None:
-    # Tests that commit leave empty tables behind.
     Rule.objects.all().delete()
     Evaluation.objects.all().delete()
     import_module("txnconsole.alerts.migrations.0002_default_rules").add_defaults(apps, None)

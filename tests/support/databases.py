@@ -39,12 +39,20 @@ BEGIN
     LOOP
         body := body || format('PERFORM setval(%L, %s, false);', s.name, s.start_value);
     END LOOP;
-    EXECUTE format('CREATE PROCEDURE seed.clean() LANGUAGE plpgsql AS %L', 'BEGIN ' || body || ' END');
+    EXECUTE format('CREATE PROCEDURE seed.clean() LANGUAGE plpgsql AS %L',
+        'BEGIN ' || body || ' END');
 END $$
 """
 
-#: The triggers that refuse it hold for everybody, and for every role of replication.
-_FORGET_AUDIT = """
+#: What Django's migrations filled in of its own tables, which go empty with a test that commits.
+_KEEP_ROWS = """
+CREATE TABLE seed.alerts_rule AS TABLE alerts_rule;
+CREATE TABLE seed.alerts_evaluation AS TABLE alerts_evaluation;
+"""
+
+#: The triggers that refuse to empty the audit log hold for everybody, and for every role of
+#: replication.
+_AS_MIGRATED = """
 DO $$
 BEGIN
     IF EXISTS (SELECT FROM audit_entry) THEN
@@ -53,6 +61,10 @@ BEGIN
         ALTER TABLE audit_entry ENABLE ALWAYS TRIGGER audit_entry_chain;
         ALTER TABLE audit_entry ENABLE ALWAYS TRIGGER audit_entry_no_change;
         ALTER TABLE audit_entry ENABLE ALWAYS TRIGGER audit_entry_no_truncate;
+    END IF;
+    IF NOT EXISTS (SELECT FROM alerts_evaluation) THEN
+        INSERT INTO alerts_rule TABLE seed.alerts_rule;
+        INSERT INTO alerts_evaluation TABLE seed.alerts_evaluation;
     END IF;
 END $$
 """
@@ -82,9 +94,14 @@ class Databases:
         """Take all rows out of the engine's tables, in all databases."""
         self._everywhere("CALL seed.clean()")
 
-    def forget_audit(self) -> None:
-        """Take out of the audit log what tests have committed to it, if they have."""
-        _connection(self.coordinator_url).execute(_FORGET_AUDIT)
+    def keep_rows(self) -> None:
+        """Remember what the migrations filled in of Django's tables."""
+        _connection(self.coordinator_url).execute(_KEEP_ROWS)
+
+    def as_migrated(self) -> None:
+        """Take out of the audit log what tests have committed to it, and bring back what
+        pytest-django has taken out after them."""
+        _connection(self.coordinator_url).execute(_AS_MIGRATED)
 
     @contextmanager
     def header_locked(self, txn_id: TxnID) -> Iterator[None]:
