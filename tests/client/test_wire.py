@@ -187,6 +187,7 @@ for number in range(100):
 """
 
 
+@pytest.mark.programs
 def test_threads_may_read_the_first_answers_of_a_kind_at_once() -> None:
     """Of a type that is being made ready msgspec reads nothing: the process is gone."""
     command = [sys.executable, "-X", "faulthandler", "-c", _FIRST_ANSWERS]

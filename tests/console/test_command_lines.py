@@ -64,6 +64,7 @@ def test_a_list_that_is_narrowed_by_its_opening_has_both_lines(db: None, engine:
     assert (asked["opened_after"], asked["opened_before"]) == ([after], [before])
 
 
+@pytest.mark.deep
 def test_every_page_with_an_answer_over_rest_offers_the_call_and_it_answers(
     orders: Orders, engine: Engine, db: None
 ) -> None:

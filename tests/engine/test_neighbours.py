@@ -82,7 +82,9 @@ def take_part(engine: Engine, n: int, *offsets: int) -> None:
                 engine.produce(place, batch("b"), txn_id=txn, producer_name="p", sequence_id=1)
 
 
-@pytest.fixture(params=BufferKind)
+@pytest.fixture(
+    params=[BufferKind.SIDECAR, pytest.param(BufferKind.MARKER, marks=pytest.mark.deep)]
+)
 def crowd(request: pytest.FixtureRequest, engine: Engine) -> Engine:
     """Six partitions with the same in them, four subscriptions, two coordinators' transactions."""
     for topic in (*_EMPTY, _OTHER, TOPIC):

@@ -244,6 +244,7 @@ def test_while_they_are_off_a_span_is_nothing(engine: Engine) -> None:
     commit(engine, txn)
 
 
+@pytest.mark.programs
 def test_while_they_are_off_opentelemetry_is_not_imported() -> None:
     code = (
         "import sys, txnconsole.settings, txnconsole.tracing\n"

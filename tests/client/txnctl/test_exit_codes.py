@@ -160,6 +160,7 @@ def test_help_needs_neither_token_nor_server(txnctl: Txnctl) -> None:
     assert (ran.code, "--reason" in ran.out) == (0, True)
 
 
+@pytest.mark.programs
 def test_output_that_has_no_room_is_a_failure_and_not_the_callers_mistake() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "txnconsole.client.txnctl", "--help"]
@@ -167,6 +168,7 @@ def test_output_that_has_no_room_is_a_failure_and_not_the_callers_mistake() -> N
     assert (ran.returncode, "No space left" in ran.stderr) == (1, True)
 
 
+@pytest.mark.programs
 def test_without_a_standard_input_the_answer_is_no() -> None:
     command = [sys.executable, "-m", "txnconsole.client.txnctl", "topics", "delete", "a/b/c"]
     closed = ["sh", "-c", 'exec "$@" <&-', "sh", *command]
@@ -174,6 +176,7 @@ def test_without_a_standard_input_the_answer_is_no() -> None:
     assert (ran.returncode, ran.stderr.splitlines()[1:]) == (1, ["Nothing was done."])
 
 
+@pytest.mark.programs
 def test_a_reader_that_has_seen_enough_is_told_nothing() -> None:
     command = [sys.executable, "-m", "txnconsole.client.txnctl", "--help"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:

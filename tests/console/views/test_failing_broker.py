@@ -183,6 +183,7 @@ def test_who_aborts_is_told_that_it_is_decided_all_the_same(
     assert engine.coordinator.get(orders.open).status is TxnStatus.ABORTING
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_page_waits_once_for_a_broker_that_is_away_and_none_fails(
     orders: Orders, engine: Engine, db: None, monkeypatch: pytest.MonkeyPatch, number: int

@@ -63,6 +63,7 @@ def test_every_page_has_one_heading_that_tells_what_it_is(orders: Orders, db: No
     assert {name: count for name, count in found.items() if count != 1} == {}
 
 
+@pytest.mark.deep
 def test_asking_for_a_pages_head_answers_as_the_page_without_it_and_changes_nothing(
     orders: Orders, db: None
 ) -> None:
