@@ -2,7 +2,7 @@
 -- A transaction whose commit marker stands in the partition gets its marker here (the second is
 -- written from the first); one whose entries have all been swept or rewritten since the snapshot is
 -- not ongoing any more; of the others the bytes are looked up. The caller holds the lock of the
--- sidecar's record.
+-- sidecar's record and has made its head in this SQL transaction: nobody else sees that one yet.
 CREATE OR REPLACE FUNCTION broker.mend_sidecar(p_log bigint)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -16,7 +16,7 @@ DECLARE
 BEGIN
     SELECT p.sidecar_of, p.compacted_id INTO home, compacted
         FROM broker.partition p WHERE p.partition_id = p_log;
-    SELECT * INTO side FROM broker.partition_live l WHERE l.partition_id = p_log FOR UPDATE;
+    SELECT * INTO side FROM broker.partition_live l WHERE l.partition_id = p_log;
     FOR ongoing IN
         SELECT * FROM broker.ongoing_txn o WHERE o.ordered_in = p_log ORDER BY o.first_offset
     LOOP
