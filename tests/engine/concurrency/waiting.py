@@ -93,12 +93,13 @@ def beside(
     *,
     after: bool = False,
     time: int = 1,
+    way: str = "all",
 ) -> list[Background]:
     """Before or after a statement is asked for the first time, or another, let a call begin that
-    waits for a lock."""
+    waits for a lock; ``way``: the method of a session that asks it."""
     begun: list[Background] = []
     times = iter(range(1, time + 1))
-    ask = Session.all
+    ask = getattr(Session, way)
 
     def begin() -> None:
         if next(times, None) == time:
@@ -113,7 +114,7 @@ def beside(
             begin()
         return found
 
-    monkeypatch.setattr(Session, "all", begin_and_ask)
+    monkeypatch.setattr(Session, way, begin_and_ask)
     return begun
 
 
