@@ -125,6 +125,26 @@ def test_the_database_takes_four_of_the_25_changes_of_a_status(engine: Engine) -
     assert taken == same | decisions | {(DECISION[action], END[action]) for action in TxnAction}
 
 
+@pytest.mark.parametrize(
+    ("status", "change"),
+    [
+        (OPEN, "decided_at = clock_timestamp()"),
+        (COMMITTING, "decided_at = NULL"),
+        (COMMITTING, "ended_at = clock_timestamp()"),
+        (ABORTING, "next_attempt_at = NULL"),  # nobody would carry it out
+        (COMMITTED, "next_attempt_at = clock_timestamp()"),
+        (ABORTED, "ended_at = NULL"),  # nobody would archive it
+    ],
+)
+def test_the_database_takes_no_status_without_the_moments_that_go_with_it(
+    engine: Engine, status: TxnStatus, change: str
+) -> None:
+    make_topic(engine)
+    in_status(engine, status)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        sql(engine._database, f"UPDATE coordinator.transaction SET {change}")  # noqa: S608
+
+
 def test_the_database_keeps_the_id_of_a_transaction(engine: Engine) -> None:
     open_txn(engine)
     with pytest.raises(psycopg.errors.CheckViolation):

@@ -225,19 +225,67 @@ def test_a_deleted_topic_is_gone_with_all_that_it_had(engine: Engine) -> None:
     ):
         with pytest.raises(TopicNotFound):
             question()
-    left = ("partition", "partition_live", "segment", "snapshot", "entry", "low_water_mark")
-    gone = ("ongoing_txn", "ended_txn", "txn_index", "cursor", "dispatch")
     for database in engine._brokers:
-        for table in gone:
-            assert sql(database, f"SELECT FROM broker.{table}") == []
-        for table in left:
-            rows = sql(
-                database,
-                f"SELECT FROM broker.{table} t JOIN broker.partition p USING (partition_id)"
-                " WHERE p.topic = %s",
-                str(TOPIC),
-            )
-            assert rows == []
+        for table in ("partition", "subscription"):
+            assert sql(database, f"SELECT FROM broker.{table} WHERE topic = %s", str(TOPIC)) == []
+
+
+def _with_something_of_everything(engine: Engine) -> None:
+    """A topic that has rows in every table of its broker, one of its transactions open."""
+    make_topic(engine, segment_max_messages=1, retention_bytes=0)
+    subscribe(engine)
+    for number, payload in enumerate("abcde"):
+        engine.produce(P0, batch(payload), producer_name="p", sequence_id=number)
+    ids = [message.message_id for message in engine.receive(SUBSCRIPTION, "c")]
+    engine.acknowledge(SUBSCRIPTION, "c", ids[:1])
+    engine.apply_retention()
+    txns = [open_txn(engine) for _ in range(3)]
+    for txn, message_id in zip(txns, ids[1:4], strict=True):
+        engine.produce(P0, batch(str(txn)), txn_id=txn)
+        engine.acknowledge(SUBSCRIPTION, "c", [message_id], txn_id=txn)
+    for txn in txns[::2]:  # the first is passed by a low water mark, the last one is not
+        commit(engine, txn)
+    engine.partitions.snapshot(P0)
+    engine.partitions.recover(P0)
+    engine.sample_positions()
+    for table, row in {
+        "dead_letter": "SELECT subscription_id, partition_id, 0, 0, 0 FROM broker.cursor",
+        "tentative_ack": "SELECT subscription_id, partition_id, tc_id, sequence, 7, ranges"
+        " FROM broker.pending_ack",
+        "offloaded_segment": "SELECT partition_id, ledger_id, gen_random_uuid(), 1, 1, 1, ''"
+        " FROM broker.segment WHERE first_offset = 1",
+    }.items():
+        sql(engine.log.locate(P0).database, f"INSERT INTO broker.{table} {row}")
+
+
+@pytest.mark.parametrize(
+    ("what", "key"), [("topic", "partition_id"), ("subscription", "subscription_id")]
+)
+def test_a_deletion_leaves_no_row_in_any_table(engine: Engine, what: str, key: str) -> None:
+    _with_something_of_everything(engine)
+    database = engine.log.locate(P0).database
+    [cursor] = sql(database, "SELECT partition_id, subscription_id FROM broker.cursor")
+    tables = [
+        row.name
+        for row in sql(
+            database,
+            "SELECT table_name AS name FROM information_schema.columns"
+            " JOIN information_schema.tables USING (table_schema, table_name)"
+            " WHERE table_schema = 'broker' AND table_type = 'BASE TABLE' AND column_name = %s",
+            key,
+        )
+    ]
+
+    def having_rows() -> set[str]:
+        rows = f"SELECT FROM broker.{{}} WHERE {key} = %s"
+        return {name for name in tables if sql(database, rows.format(name), getattr(cursor, key))}
+
+    assert having_rows() == {*tables} - {"dropped_partition"}
+    if what == "topic":
+        engine.topics.delete(TOPIC, force=True)
+    else:
+        engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    assert having_rows() == set()
 
 
 def test_what_a_deletion_left_on_a_broker_that_was_away_goes_with_the_sweep(
