@@ -13,7 +13,9 @@ import pytest
 from engine import Engine
 from engine.coordinator import partitions
 from engine.log import retention
-from engine.model import batch as batches
+from engine.log.appending import Batch
+from engine.log.appending import _Partition as Appends
+from engine.model.batch import encode
 from engine.model.errors import InvalidPartitionState, InvalidTxnStatus, TopicNotFound
 from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
@@ -56,7 +58,7 @@ def appending(
         _APPEND_SIDECAR if sidecar else _APPEND,
         engine.log.locate(P0).partition_id,
         len(payloads),
-        batches.encode(batch(*payloads)),
+        encode(batch(*payloads)),
         None if txn_id is None else txn_id.tc_id,
         None if txn_id is None else txn_id.sequence,
     )
@@ -92,6 +94,23 @@ def test_a_transaction_ends_behind_the_append_that_has_the_lock(
     end.result()
     engine.produce(P0, batch("d"))
     assert fetched(engine) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_transaction_reaches_up_to_what_it_appends_behind_another_append(
+    engine: Engine, batches: int
+) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    one = Batch(1, encode(batch("a")), None, None, txn.tc_id, txn.sequence)
+    mine = Appends(engine.log.locate(P0))
+    mine.append([one])
+    with appending(engine, "b", "c"):
+        late = Background(broker(engine), lambda: mine.append([one] * batches))
+        late.waits()
+    late.result()
+    [ongoing] = engine.log.ongoing(P0)
+    assert (ongoing.first_offset, ongoing.last_offset) == (0, 2 + batches)
 
 
 def test_an_append_that_would_make_the_sidecar_log_behind_an_end_is_refused(
