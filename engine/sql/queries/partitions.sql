@@ -79,7 +79,8 @@ SELECT partition_id FROM broker.partition WHERE partition_id IN (
 ORDER BY partition_id FOR NO KEY UPDATE
 
 -- hold_topic_records --
--- Keeps a topic from being deleted on this broker.
+-- While this is held nobody cuts the ends of the topic's logs: a cursor that is made at an end would lie
+-- above what is left. From deletion hold_topic_id keeps the topic.
 SELECT partition_id FROM broker.partition WHERE topic_id = %(topic_id)s
 ORDER BY partition_id FOR SHARE
 

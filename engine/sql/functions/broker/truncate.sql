@@ -29,6 +29,8 @@ DECLARE
     reopened bigint;
     ends tid[];
 BEGIN
+    -- The record's lock is for who brings the partition online, rebuilds it or makes cursors; the head's
+    -- for who takes a snapshot or seals a segment.
     SELECT * INTO settings FROM broker.partition p
         WHERE p.partition_id = p_partition FOR NO KEY UPDATE;
     SELECT * INTO head FROM broker.partition_live l
