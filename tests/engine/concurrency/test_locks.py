@@ -18,12 +18,14 @@ from engine.log.appending import _Partition as Appends
 from engine.model.batch import encode
 from engine.model.errors import InvalidPartitionState, InvalidTxnStatus, TopicNotFound
 from engine.model.topic import BufferKind
+from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.database import Row
 from tests.engine.concurrency.waiting import Background, beside, broker, while_open
 from tests.engine.support import (
     P0,
+    SUBSCRIPTION,
     TOPIC,
     batch,
     broker_sql,
@@ -113,23 +115,25 @@ def test_a_transaction_reaches_up_to_what_it_appends_behind_another_append(
     assert (ongoing.first_offset, ongoing.last_offset) == (0, 2 + batches)
 
 
-def test_an_append_that_would_make_the_sidecar_log_behind_an_end_is_refused(
-    engine: Engine,
-) -> None:
-    """There is no sidecar log whose lock the end could hold."""
+@pytest.mark.parametrize("made", [False, True])
+def test_an_append_to_the_sidecar_log_behind_an_end_is_refused(engine: Engine, made: bool) -> None:
+    """While there is no such log, the end holds no lock of it."""
     make_topic(engine, buffer=SIDECAR)
     txn = open_txn(engine)
+    if made:
+        engine.produce(P0, batch("a"), txn_id=txn)
     with while_open(
         broker(engine),
         "SELECT broker.end_txns(%s, '{0}', %s, '{false}', true, '{}', '{}')",
         engine.log.locate(P0).partition_id,
         [txn.sequence],
     ):
-        late = Background(broker(engine), lambda: engine.produce(P0, batch("a"), txn_id=txn))
+        late = Background(broker(engine), lambda: engine.produce(P0, batch("b"), txn_id=txn))
         late.waits()
     with pytest.raises(InvalidTxnStatus):
         late.result()
     assert engine.log.ongoing(P0) == ()
+    assert fetched(engine) == ["a"] * made
 
 
 def test_who_finds_no_sidecar_log_uses_the_one_that_is_being_made(engine: Engine) -> None:
@@ -141,6 +145,41 @@ def test_who_finds_no_sidecar_log_uses_the_one_that_is_being_made(engine: Engine
     late.result()
     end_txns(engine.log.locate(P0), (first, COMMIT), (second, COMMIT))
     assert fetched(engine) == ["a", "b"]
+
+
+@pytest.mark.parametrize("numbers", [[0], [0, 2]])  # on one broker
+def test_an_acknowledgement_adds_to_what_is_just_being_acknowledged(
+    engine: Engine, numbers: list[int]
+) -> None:
+    """Also one that was decided on before it waited."""
+    make_topic(engine, partitions=3)
+    subscribe(engine)
+    for number in numbers:
+        engine.produce(PartitionName(TOPIC, number), batch("a", "b"))
+    given = engine.receive(SUBSCRIPTION, "c")
+    later = [message.message_id for message in given if message.offset == 1]
+    acknowledged = "UPDATE broker.cursor SET mark_delete = 0 WHERE partition_id = ANY (%s)"
+    ids = [engine.log.locate(PartitionName(TOPIC, number)).partition_id for number in numbers]
+    with while_open(broker(engine), acknowledged, ids):
+        late = Background(broker(engine), lambda: engine.acknowledge(SUBSCRIPTION, "c", later))
+        late.waits()
+    late.result()
+    cursors = broker_sql(
+        engine, "SELECT mark_delete FROM broker.cursor WHERE partition_id = ANY (%s)", ids
+    )
+    assert cursors == [(1,)] * len(numbers)
+
+
+def test_what_is_just_being_acknowledged_is_not_given_again(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b"))
+    given = engine.receive(SUBSCRIPTION, "c1")
+    engine.nack(SUBSCRIPTION, "c1", [message.message_id for message in given])
+    with while_open(broker(engine), "UPDATE broker.cursor SET mark_delete = 0"):
+        late = Background(broker(engine), lambda: received(engine, "c2"))
+        late.waits()
+    assert late.result() == ["b"]
 
 
 def test_a_segment_is_sealed_behind_the_append_that_has_the_lock(engine: Engine) -> None:
