@@ -29,6 +29,7 @@ from tests.engine.support import (
     TOPIC,
     batch,
     broker_sql,
+    commit,
     end_txns,
     fetched,
     make_topic,
@@ -182,6 +183,31 @@ def test_what_is_just_being_acknowledged_is_not_given_again(engine: Engine) -> N
     assert late.result() == ["b"]
 
 
+def test_retention_moves_no_cursor_over_what_a_transaction_is_just_claiming(
+    engine: Engine,
+) -> None:
+    """A claim leaves the cursor as it is: who waits only to change it sees nothing of the claim."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b"))
+    broker_sql(
+        engine,
+        "UPDATE broker.partition SET log_start_offset = 1 WHERE topic = %s",
+        str(TOPIC),
+    )
+    with while_open(
+        broker(engine),
+        "WITH held AS (SELECT subscription_id, partition_id FROM broker.cursor FOR UPDATE)"
+        " INSERT INTO broker.pending_ack"
+        " SELECT subscription_id, partition_id, 0, 7, 'INDIVIDUAL', '{[0,1)}' FROM held",
+    ):
+        step = partial(broker(engine).retrying, retention._advance_cursors)
+        sweep = Background(broker(engine), step)
+        sweep.waits()
+    sweep.result()
+    assert broker_sql(engine, "SELECT mark_delete FROM broker.cursor") == [(-1,)]
+
+
 def test_a_segment_is_sealed_behind_the_append_that_has_the_lock(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("a"))
@@ -243,6 +269,24 @@ def test_nothing_is_ended_in_a_partition_that_is_just_taken_offline(
         with pytest.raises(InvalidPartitionState):
             ended.result()
     assert len(broker_sql(engine, "SELECT FROM broker.ongoing_txn")) == 1
+
+
+def test_no_sidecar_log_is_swept_in_a_partition_that_is_just_taken_offline(
+    engine: Engine,
+) -> None:
+    make_topic(engine, buffer=SIDECAR)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    engine.produce(P0, batch("b"), txn_id=open_txn(engine))  # a log's last entry stays
+    step = "SELECT deleted, rewritten FROM broker.compact_sidecar(%s, 9)"
+    partition_id = engine.log.locate(P0).partition_id
+    with changing(engine, online=False):
+        sweep = Background(broker(engine), lambda: broker_sql(engine, step, partition_id))
+        sweep.waits()
+    assert sweep.result() == [(0, 0)]
+    engine.partitions.bring_online(P0)
+    assert broker_sql(engine, step, partition_id) == [(0, 1)]
 
 
 def test_nothing_is_cut_off_a_partition_that_is_just_brought_online(engine: Engine) -> None:
