@@ -289,6 +289,26 @@ def test_no_sidecar_log_is_swept_in_a_partition_that_is_just_taken_offline(
     assert broker_sql(engine, step, partition_id) == [(0, 1)]
 
 
+def test_no_segment_is_offloaded_of_a_partition_that_is_just_taken_offline(
+    engine: Engine,
+) -> None:
+    make_topic(engine, segment_max_messages=1)
+    for payload in "ab":
+        engine.produce(P0, batch(payload))
+    offload = (
+        "SELECT broker.offload_segment(partition_id, ledger_id, 0, gen_random_uuid(), 1,"
+        " length(body), 1, '') AS done FROM broker.entry"
+        " WHERE partition_id = %s AND last_offset = 0"
+    )
+    partition_id = engine.log.locate(P0).partition_id
+    with changing(engine, online=False):
+        sweep = Background(broker(engine), lambda: broker_sql(engine, offload, partition_id))
+        sweep.waits()
+    assert sweep.result() == [(False,)]
+    engine.partitions.bring_online(P0)
+    assert broker_sql(engine, offload, partition_id) == [(True,)]
+
+
 def test_nothing_is_cut_off_a_partition_that_is_just_brought_online(engine: Engine) -> None:
     make_topic(engine)
     engine.produce(P0, batch("a"))
@@ -329,6 +349,21 @@ def test_a_subscription_to_what_comes_begins_where_a_cut_has_ended(engine: Engin
     engine.partitions.bring_online(P0)
     engine.produce(P0, batch("b"))
     assert received(engine) == ["b"]
+
+
+@pytest.mark.parametrize("buffer", BufferKind)
+def test_a_deletion_takes_along_what_the_append_that_has_the_lock_stores(
+    engine: Engine, buffer: BufferKind
+) -> None:
+    make_topic(engine, buffer=buffer)
+    database = broker(engine)
+    with appending(engine, "a", txn_id=ORPHAN, sidecar=buffer is SIDECAR):
+        deletion = Background(database, partial(engine.topics.delete, TOPIC))
+        deletion.waits()
+    deletion.result()
+    assert sql(database, "SELECT FROM broker.ongoing_txn") == []
+    heads = "SELECT FROM broker.partition_live l LEFT JOIN broker.partition p USING (partition_id)"
+    assert sql(database, f"{heads} WHERE p.partition_id IS NULL") == []
 
 
 def test_a_topic_that_is_deleted_waits_for_who_makes_its_partitions(
