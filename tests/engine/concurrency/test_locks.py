@@ -42,8 +42,6 @@ from tests.engine.support import (
 COMMIT, ABORT = TxnAction
 MARKER, SIDECAR = BufferKind
 ORPHAN = TxnID(0, 4711)
-
-
 #: Of a batch outside transactions or in one, and of one that goes to the sidecar log.
 _APPEND = (
     "SELECT broker.append(%s, ARRAY[%s::bigint], ARRAY[%s::bytea], '{NULL}', '{NULL}',"
@@ -78,9 +76,9 @@ def changing(engine: Engine, *, online: bool) -> Iterator[None]:
         yield
 
 
-def cut(engine: Engine, *, held_too: bool = False) -> Callable[[], Row]:
+def cut(engine: Engine) -> Callable[[], Row]:
     """One step of a truncation to offset 0."""
-    return partial(partitions._cut, engine.log.locate(P0), 0, held_too=held_too, end=None)
+    return partial(partitions._cut, engine.log.locate(P0), 0, held_too=False, end=None)
 
 
 @pytest.mark.parametrize(("buffer", "in_txn"), [(MARKER, False), (MARKER, True), (SIDECAR, True)])
