@@ -20,6 +20,8 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+from txnconsole import connection_strings
+
 
 class Process:
     """What this process is; said before the settings are read."""
@@ -121,7 +123,7 @@ class Environment:
 
     def databases(self, name: str, default: str) -> list[str]:
         """Connection strings, separated by commas."""
-        found = self.items(name, default)
+        found = connection_strings.split(self.text(name, default))
         for url in found:
             django_database(name, url)
         return found

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import signal
 
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-from txnconsole.client.txnctl.app import main  # noqa: E402  # It imports for half a second.
-
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from txnconsole.client.txnctl.app import main  # It imports for half a second.
+
     signal.signal(signal.SIGINT, signal.default_int_handler)
     main()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from txnconsole import connection_strings
 from txnconsole.local.child import Child, Server
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.errors import CannotStart
@@ -57,7 +58,7 @@ class Servers:
             raise CannotStart(f"{' and '.join(_NAMES)} go together: set both, or neither.")
         self.environment |= addresses or self._embedded(data)
         for name in _NAMES:
-            for url in self.environment[name].split(","):
+            for url in connection_strings.split(self.environment[name]):
                 assert_durable(name, url)
 
     def _embedded(self, data: DataDirectory) -> dict[str, str]:

@@ -4,6 +4,7 @@ import adbc_driver_postgresql
 import psycopg
 import pytest
 from adbc_driver_manager import OperationalError
+from psycopg.conninfo import make_conninfo
 
 from tests.support.eventually import eventually
 from txnconsole.pipeline.broker import statements
@@ -20,6 +21,16 @@ def test_brokers_are_named_by_their_order_in_the_option_or_the_environment() -> 
     given = Databases.of({"brokers": f"{_ONE}, {_TWO}"}, environ, coordinator=False)
     assert given.urls == {"broker-1": _ONE, "broker-2": _TWO}
     assert Databases.of(given.options(), {}) == given
+
+
+def test_of_several_hosts_the_one_is_read_that_may_be_written(
+    served_databases: Databases,
+) -> None:
+    """Sessions that only read are none that libpq takes for "read-write"."""
+    name, url = next(iter(served_databases.urls.items()))
+    several = make_conninfo(url, target_session_attrs="read-write")
+    with Databases({name: several}).planning(name) as connection:
+        assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
 
 
 def test_passwords_are_neither_shown_nor_repeated() -> None:

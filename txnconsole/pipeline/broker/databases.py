@@ -17,6 +17,7 @@ from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement, Ope
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import namedtuple_row
 
+from txnconsole import connection_strings
 from txnconsole.pipeline.broker import statements
 
 #: The name of the coordinators' database.
@@ -62,8 +63,8 @@ class Databases:
         """
         environ = os.environ if environ is None else environ
         brokers = options.get("brokers") or environ.get("BROKER_DATABASE_URLS") or ""
-        found = [url.strip() for url in brokers.split(",") if url.strip()]
-        urls = {f"broker-{number}": url for number, url in enumerate(found, 1)}
+        found = enumerate(connection_strings.split(brokers), 1)
+        urls = {f"broker-{number}": url for number, url in found}
         url = options.get("coordinator") or environ.get("DATABASE_URL")
         if coordinator and url:
             urls[COORDINATOR] = url
@@ -193,15 +194,18 @@ def _check(name: str, url: str) -> None:
     except psycopg.ProgrammingError as error:
         raise ValueError(
             f"The connection string of {name} is none of PostgreSQL's; write host=… dbname=… user=…"
-            " or postgresql://…, and commas only between brokers."
+            " or postgresql://…."
         ) from error
 
 
 def _session(url: str) -> str:
-    own = conninfo_to_dict(url).get("options") or ""
+    given = conninfo_to_dict(url)
+    kept = given.get("target_session_attrs")
     return make_conninfo(
         url,
-        options=f"{own} {_SETTINGS}".strip(),
+        options=f"{given.get('options') or ''} {_SETTINGS}".strip(),
+        # Our sessions only read, so libpq would find none that is "read-write".
+        target_session_attrs="primary" if kept == "read-write" else kept,
         application_name="txnconsole pipeline",
         connect_timeout=10,
     )
