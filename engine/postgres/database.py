@@ -335,6 +335,12 @@ class Database:
             self._pool_cache.dismiss()
             self._pool.drain()
             raise self._unavailable(f"{self.name} has been migrated; try again.") from error
+        if isinstance(error, pg.ReadOnlySqlTransaction):
+            # The server has become a standby and kept its connections, or an address that names
+            # several leads to one that was: others may lead to the server that takes writes.
+            self._pool_cache.dismiss()
+            self._pool.drain()
+            raise self._unavailable(f"{self.name} takes no writes now; try again.") from error
         if isinstance(error, _OUT_OF_TIME):
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}."

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.db.utils import ConnectionHandler
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from tests.support.databases import Databases
 from txnconsole.environment import django_database
 
 POOL = settings.DATABASE_POOL
@@ -79,3 +81,25 @@ def test_who_waits_in_vain_while_others_are_served_has_not_found_it_away(server:
 def test_a_server_that_is_back_is_found_however_long_it_was_away() -> None:
     """The pool's own attempts, which come ever less often, end before it is asked again."""
     assert POOL["reconnect_timeout"] <= POOL["timeout"]
+
+
+def test_a_connection_that_only_reads_is_given_up_with_all_others(
+    db: None, databases: Databases
+) -> None:
+    """After a switch-over a managed server may keep connections that only read, for as long as they
+    live; others lead to the one that writes."""
+    database = django_database("DATABASE_URL", databases.coordinator_url)
+    database["OPTIONS"]["pool"] = POOL
+    connection: Any = ConnectionHandler({"default": {}, "elsewhere": database})["elsewhere"]
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = on")
+            with pytest.raises(OperationalError, match="in a read-only transaction"):
+                cursor.execute("DELETE FROM django_session")
+        connection.close()
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM django_session WHERE false")
+            assert cursor.rowcount == 0
+    finally:
+        connection.close()
+        connection.close_pool()

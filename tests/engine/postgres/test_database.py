@@ -301,3 +301,34 @@ def test_a_migration_that_changes_what_a_kept_plan_answers_costs_one_refusal(
                 assert n == 1
         finally:
             migration.execute("DROP TABLE migrated")
+
+
+_WRITE = Prepared("write", "SELECT nextval('read_only_seq')::integer", {}, [INT4])
+
+
+@pytest.mark.parametrize("pool_size", [2])
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_server_that_takes_writes_no_more_costs_its_connections(
+    databases: Databases, database: Database, prepared: bool
+) -> None:
+    """After a switch-over a managed server may keep connections that only read, for as long as they
+    live; others lead to the one that writes."""
+    database._queries["write"] = "SELECT nextval('read_only_seq')::integer"
+    database._queries["only_read"] = "SET default_transaction_read_only = on"
+
+    def write() -> object:
+        if prepared:
+            return database.ask(_WRITE)
+        return database.retrying(lambda session: session.all("write"))
+
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as other:
+        other.execute("CREATE SEQUENCE read_only_seq")
+        try:
+            with database.session() as one, database.session() as two:
+                one.run("only_read")
+                two.run("only_read")
+            with pytest.raises(CoordinatorUnavailable, match="takes no writes now"):
+                write()
+            assert [write(), write()] == [[(1,)], [(2,)]]
+        finally:
+            other.execute("DROP SEQUENCE read_only_seq")
