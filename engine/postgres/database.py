@@ -38,6 +38,13 @@ _RETRYABLE = (
 #: A number out of range, a NUL in a text, a text that is too long for an index or has no encoding.
 _UNSTORABLE = (pg.DataError, pg.ProgramLimitExceeded, UnicodeEncodeError)
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
+#: What a connection refuses for as long as it lives, by what has happened to its database.
+_REFUSED_FOR_EVER: Mapping[type[BaseException], str] = {
+    # The columns that a kept plan returns have changed.
+    pg.FeatureNotSupported: "has been migrated",
+    # Its server has become a standby and kept it, or was one of the several that an address names.
+    pg.ReadOnlySqlTransaction: "takes no writes now",
+}
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
 #: Seconds after a deadlock in which whoever was not its victim goes on.
@@ -329,18 +336,11 @@ class Database:
             raise self._unavailable(
                 f"{self.name} is deleting what this was about; try again."
             ) from error
-        if isinstance(error, pg.FeatureNotSupported):
-            # A migration has changed the columns that a kept plan returns. Connections from before
-            # it would refuse the statement for ever, so all of them are replaced.
+        if (what := _REFUSED_FOR_EVER.get(type(error))) is not None:
+            # By this connection and those that are like it, so all of them are replaced.
             self._pool_cache.dismiss()
             self._pool.drain()
-            raise self._unavailable(f"{self.name} has been migrated; try again.") from error
-        if isinstance(error, pg.ReadOnlySqlTransaction):
-            # The server has become a standby and kept its connections, or an address that names
-            # several leads to one that was: others may lead to the server that takes writes.
-            self._pool_cache.dismiss()
-            self._pool.drain()
-            raise self._unavailable(f"{self.name} takes no writes now; try again.") from error
+            raise self._unavailable(f"{self.name} {what}; try again.") from error
         if isinstance(error, _OUT_OF_TIME):
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}."

@@ -41,8 +41,8 @@ class _Errors(DatabaseErrorWrapper):
         """Raise Django's error for one of psycopg's.
 
         Raises:
-            OperationalError: also where nothing can be written. As one of the statement, which it
-                is for psycopg, it would be a bug.
+            OperationalError: also where nothing can be written, which is for the server to mend;
+                psycopg counts it among the faults of statements.
         """
         if isinstance(error, ReadOnlySqlTransaction):
             if self.wrapper.pool is not None:
@@ -54,13 +54,13 @@ class _Errors(DatabaseErrorWrapper):
 class DatabaseWrapper(base.DatabaseWrapper):
     """A connection of Django's, which has a pool or none."""
 
+    #: How many connections the pool of each alias has given.
+    _given: ClassVar[Counter[str]] = Counter()
+
     @cached_property
     def wrap_database_errors(self) -> DatabaseErrorWrapper:
         """What is around all that asks the database."""
         return _Errors(self)
-
-    #: How many connections the pool of each alias has given.
-    _given: ClassVar[Counter[str]] = Counter()
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """A connection, of the pool if there is one.
