@@ -27,21 +27,24 @@ from tests.engine.support import (
 )
 
 FOR_EVER = 60.0
-Waiting = Callable[[Callable[[], None]], "Future[None]"]
+Waiting = Callable[..., "Future[None]"]
 
 
 @pytest.fixture
 def waiting(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting]:
-    """Begin to wait in a thread, which only the watch wakes; returns when the watch knows of it, or
-    has woken it already."""
+    """Begin to wait in a thread, which only the watch wakes; returns when the watch knows of it.
+    ``at_once``: it may also have woken it already."""
     monkeypatch.setattr(arrivals, "_LONGEST", FOR_EVER)
     watches = (*engine.arrivals._heads.values(), *engine.arrivals._subscriptions.values())
     with ThreadPoolExecutor(4) as pool:
 
-        def begin(wait: Callable[[], None]) -> Future[None]:
+        def begin(wait: Callable[[], None], *, at_once: bool = False) -> Future[None]:
             before = sum(len(watch._waiters) for watch in watches)
             begun = pool.submit(wait)
-            while sum(len(watch._waiters) for watch in watches) == before and not begun.done():
+            while sum(len(watch._waiters) for watch in watches) == before:
+                if begun.done():
+                    assert at_once, begun.exception()
+                    break
                 threading.Event().wait(0.001)
             return begun
 
@@ -150,7 +153,8 @@ def polling(engine: Engine, waiting: Waiting, consumer: str) -> Future[None]:
     for _ in range(5):
         assert engine.receive(SUBSCRIPTION, consumer) == ()
         waiter = waiting(
-            lambda: engine.arrivals.in_subscription(SUBSCRIPTION, consumer, seconds=FOR_EVER)
+            lambda: engine.arrivals.in_subscription(SUBSCRIPTION, consumer, seconds=FOR_EVER),
+            at_once=True,
         )
         try:
             waiter.result(0.1)
