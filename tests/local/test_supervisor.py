@@ -16,7 +16,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.supervised_run import SupervisedRun
+from txnconsole.local import supervisor
+from txnconsole.local.address import reached_at
+from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.postgres import EmbeddedPostgres
+from txnconsole.local.servers import Servers
 from txnconsole.local.valkey import EmbeddedValkey
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
@@ -213,6 +217,17 @@ supervisor._await_ready(server.server_port, [])
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "0", "no"])
+def test_its_programs_are_told_of_https_as_it_has_understood_it(
+    data: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an empty setting the web server's own default made HTTPS, where nobody speaks it."""
+    monkeypatch.setenv("TXNCONSOLE_HTTPS", text)
+    with DataDirectory.held(data) as held:
+        told = supervisor._environment(held, Servers(), 8001, reached_at(8001))
+    assert (told["TXNCONSOLE_HTTPS"], told["TXNCONSOLE_URL"]) == ("0", "http://127.0.0.1:8001")
 
 
 def test_servers_that_the_environment_names_are_used(data: Path) -> None:

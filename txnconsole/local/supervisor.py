@@ -129,7 +129,7 @@ def _environment(data: DataDirectory, servers: Servers, port: int, url: str) -> 
         | settings
         | {
             "TXNCONSOLE_DATA": str(data.path),
-            "TXNCONSOLE_HTTPS": os.environ.get("TXNCONSOLE_HTTPS", "0"),
+            "TXNCONSOLE_HTTPS": "1" if url.startswith("https:") else "0",
             "TXNCONSOLE_URL": url,
             "ALLOWED_HOSTS": allowed_hosts(url),
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
