@@ -38,6 +38,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
 from tests.server import served
+from txnconsole import connection_strings
 from txnconsole.local.postgres import EmbeddedPostgres
 from txnconsole.pipeline.audit.log_copy import WHOLE, LogCopy
 from txnconsole.pipeline.audit.report import audit
@@ -103,7 +104,7 @@ def _topics(root: Path, wanted: list[str]) -> list[Row]:
     rows: list[Row] = []
     try:
         with served(postgres, root) as product:
-            urls = product.environment["BROKER_DATABASE_URLS"].split(",")
+            urls = connection_strings.split(product.environment["BROKER_DATABASE_URLS"])
             brokers = {f"broker-{number}": url for number, url in enumerate(urls, 1)}
             engine = Engine(product.environment["DATABASE_URL"], brokers)
             if "read" in wanted:

@@ -18,6 +18,7 @@ import yaml
 from django.conf import settings as django
 from django.core.management import get_commands
 
+from txnconsole import connection_strings
 from txnconsole.environment import django_database
 from txnconsole.local.postgres import WRITER
 
@@ -106,8 +107,8 @@ def test_every_setting_reaches_the_services(services: dict[str, Service]) -> Non
 def databases(service: Service) -> list[dict[str, Any]]:
     """The coordinators' database and the brokers', as the service connects to them."""
     settings = service["environment"]
-    urls = [settings["DATABASE_URL"], *settings["BROKER_DATABASE_URLS"].split(",")]
-    return [django_database("DATABASE_URL", url) for url in urls]
+    brokers = connection_strings.split(settings["BROKER_DATABASE_URLS"])
+    return [django_database("DATABASE_URL", url) for url in (settings["DATABASE_URL"], *brokers)]
 
 
 @pytest.mark.parametrize("name", ["web", "worker", "runs", "beat", "migrate"])

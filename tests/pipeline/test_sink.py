@@ -12,6 +12,7 @@ import pytest
 from engine import Engine
 from engine.model.topic_name import PartitionName
 from tests.server import Served
+from txnconsole import connection_strings
 from txnconsole.client import (
     Client,
     InvalidTxnStatus,
@@ -60,7 +61,7 @@ def _status(client: Client, txn_id: str) -> str:
 @contextmanager
 def locked_heads(server: Served, topic: str) -> Iterator[None]:
     """Let no marker be written in a topic's two partitions meanwhile."""
-    urls = server.environment["BROKER_DATABASE_URLS"].split(",")
+    urls = connection_strings.split(server.environment["BROKER_DATABASE_URLS"])
     brokers = {f"broker-{number}": url for number, url in enumerate(urls, 1)}
     engine = Engine(server.environment["DATABASE_URL"], brokers)
     with closing(engine), ExitStack() as locks:

@@ -200,12 +200,12 @@ def _check(name: str, url: str) -> None:
 
 def _session(url: str) -> str:
     given = conninfo_to_dict(url)
-    kept = given.get("target_session_attrs")
+    wanted = given.get("target_session_attrs")
     return make_conninfo(
         url,
         options=f"{given.get('options') or ''} {_SETTINGS}".strip(),
         # Our sessions only read, so libpq would find none that is "read-write".
-        target_session_attrs="primary" if kept == "read-write" else kept,
+        target_session_attrs="primary" if wanted == "read-write" else wanted,
         application_name="txnconsole pipeline",
         connect_timeout=10,
     )
