@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
-from psycopg.errors import UndefinedTable
+from psycopg.errors import ReadOnlySqlTransaction, UndefinedTable
 
 from engine import tracing
 from engine.buffer.recovery import recover
@@ -196,8 +196,8 @@ class Engine:
         return self._coordinators.scale(count)
 
     def ping(self) -> dict[str, str | None]:
-        """Ask every database whether it serves requests, cannot lose in a crash what it has
-        acknowledged, and holds no other broker's partitions.
+        """Ask every database whether it serves requests, takes writes, cannot lose in a crash what
+        it has acknowledged, and holds no other broker's partitions.
 
         Returns:
             By database name, None when all is well, else what is wrong.
@@ -372,6 +372,9 @@ def _ask(database: Database, look: Callable[[Session], str | None], *, careful: 
     """What is wrong with a database. ``look`` answers what it finds in it."""
     try:
         with database.session() as session:
+            if session.all("reads_only")[0].now:
+                # As a write would: connections like this one are replaced (Database).
+                raise ReadOnlySqlTransaction
             unsafe = [row.name for row in session.all("unsafe_settings")]
             found = look(session)
     except EngineError as error:

@@ -158,6 +158,19 @@ def test_every_database_is_asked_whether_it_serves(engine: Engine) -> None:
     assert "broker-2 cannot serve this now" in (answers["broker-2"] or "")
 
 
+@pytest.mark.parametrize("name", ["coordinator", "broker-2"])
+def test_a_database_that_takes_no_writes_does_not_serve(engine: Engine, name: str) -> None:
+    """A standby answers reads. Its connections are replaced, as nobody who asks this first would
+    send the write that shows it."""
+    database = engine.database if name == "coordinator" else engine._brokers.get(name)
+    with database.session() as session:
+        session.script("SET default_transaction_read_only = on")
+    answers = engine.ping()
+    assert answers.pop(name) == f"{name} takes no writes now; try again."
+    assert set(answers.values()) == {None}
+    assert set(engine.ping().values()) == {None}
+
+
 def test_a_database_that_may_lose_what_it_has_acknowledged_is_not_to_be_believed(
     databases: Databases,
 ) -> None:

@@ -5,6 +5,10 @@
 SELECT name FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS s (name)
 WHERE current_setting(name) = 'off' ORDER BY name
 
+-- reads_only --
+-- Whether this server, or whoever has set up the connection, takes no writes: a standby for one.
+SELECT current_setting('transaction_read_only')::boolean AS now
+
 -- begin_snapshot --
 -- All reads until the commit are answered from one snapshot.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
