@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from uuid import UUID
 
 import structlog
 from psycopg.errors import ReadOnlySqlTransaction, UndefinedTable
@@ -28,8 +29,8 @@ from engine.coordinator.statements import FILES
 from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
+from engine.log.cluster import join, known_cluster, stranger
 from engine.log.partition_log import PartitionLogs
-from engine.log.placement import Placement, another_broker, known_placement
 from engine.log.retention import Retention
 from engine.log.retry import retry_if_recreated
 from engine.log.time_budget import TimeBudget
@@ -173,17 +174,26 @@ class Engine:
         self._database.close()
         self._brokers.close()
 
-    def migrate(self) -> list[str]:
-        """Bring all databases up to date and make the coordinators; idempotent, concurrent-safe.
+    def migrate(self, *, anew: Collection[str] = ()) -> list[str]:
+        """Bring all databases up to date, make the coordinators, and let brokers join them;
+        idempotent, concurrent-safe.
+
+        Args:
+            anew: brokers that begin again with an empty database, their own being lost.
 
         Raises:
             SchemaIsNewer: a later version has done it.
+            PartitionUnavailable: there is no broker of a name in ``anew``.
         """
+        for name in anew:
+            self._brokers.get(name)
         applied = []
         for name, url in self._urls.items():
             kind = "coordinator" if name == "coordinator" else "broker"
             applied += [f"{name}: {step}" for step in migrate(url, kind)]
         self._coordinators.at_least(self.settings.coordinators)
+        for broker in self._brokers:
+            join(self._database, broker, anew=broker.name in anew)
         return applied
 
     def scale_coordinators(self, count: int) -> int:
@@ -197,20 +207,20 @@ class Engine:
 
     def ping(self) -> dict[str, str | None]:
         """Ask every database whether it serves requests, takes writes, cannot lose in a crash what
-        it has acknowledged, and holds no other broker's partitions.
+        it has acknowledged, and is the one that is meant.
 
         Returns:
             By database name, None when all is well, else what is wrong.
         """
         careful = not self.settings.unsafe_databases
-        placement: dict[int, Sequence[str]] = {}
+        cluster: list[UUID] = []
 
-        def read_placement(session: Session) -> None:
-            placement.update(known_placement(session))
+        def read_cluster(session: Session) -> None:
+            cluster.append(known_cluster(session))
 
-        answers = {self._database.name: _ask(self._database, read_placement, careful=careful)}
+        answers = {self._database.name: _ask(self._database, read_cluster, careful=careful)}
         for broker in self._brokers:
-            look = partial(_misplaced, broker.name, placement)
+            look = partial(stranger, name=broker.name, cluster_id=next(iter(cluster), None))
             answers[broker.name] = _ask(broker, look, careful=careful)
         return answers
 
@@ -384,13 +394,3 @@ def _ask(database: Database, look: Callable[[Session], str | None], *, careful: 
     if unsafe and careful:
         return f"{database.name} may lose what it has acknowledged: {', '.join(unsafe)} off"
     return found
-
-
-def _misplaced(name: str, placement: Placement, session: Session) -> str | None:
-    other = another_broker(session, name, placement) if placement else None
-    if other is None:
-        return None
-    return (
-        f"{name} is not at this address: partitions are there that the catalog has on"
-        f" {other}. BROKER_DATABASE_URLS must stay in their order."
-    )

@@ -131,7 +131,10 @@ class Brokers:
                     self._partition_ids.clear()
                 self._partition_ids.update(ids)
         if partition_id is None:
-            raise PartitionNotFound(f"{PartitionName(topic.name, number)} is not there yet.")
+            raise PartitionNotFound(
+                f"{PartitionName(topic.name, number)} is not there yet: to create its topic again,"
+                " as it is, makes it."
+            )
         return Location(database, partition_id)
 
     def forget(self, topic_id: int) -> None:

@@ -187,29 +187,6 @@ def test_a_database_that_may_lose_what_it_has_acknowledged_is_not_to_be_believed
         )
 
 
-@pytest.mark.parametrize(
-    "order", [(1, 0), (1,), (0, 0)], ids=["swapped", "first-gone", "one-twice"]
-)
-def test_a_database_that_holds_another_brokers_partitions_is_not_to_be_believed(
-    engine: Engine, databases: Databases, order: tuple[int, ...]
-) -> None:
-    """Else the next creation of each topic would make it anew, empty, on the wrong broker."""
-    make_topic(engine, partitions=2)
-    urls = {f"broker-{n}": databases.broker_urls[at] for n, at in enumerate(order, 1)}
-    confused = Engine(databases.coordinator_url, urls, EngineSettings(unsafe_databases=True))
-    try:
-        answers = confused.ping()
-    finally:
-        confused.close()
-    wrong = [n for n, at in enumerate(order) if n != at]
-    for n in wrong:
-        assert answers.pop(f"broker-{n + 1}") == (
-            f"broker-{n + 1} is not at this address: partitions are there that the catalog has on"
-            f" broker-{order[n] + 1}. BROKER_DATABASE_URLS must stay in their order."
-        )
-    assert set(answers.values()) == {None}
-
-
 def test_coordinators_that_are_away_are_waited_for_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

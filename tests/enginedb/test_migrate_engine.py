@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from engine import Engine
@@ -32,26 +31,15 @@ def test_several_at_once_are_harmless(engine: Engine) -> None:
 
 
 def test_empty_databases_are_filled(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["empty_coordinator", "empty_broker"]
-    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
-        for name in names:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        addresses = [
-            databases.coordinator_url.replace("dbname=coordinator", f"dbname={name}")
-            for name in names
-        ]
-        monkeypatch.setattr(settings, "DATABASE_URL", addresses[0])
-        monkeypatch.setattr(settings, "BROKER_DATABASE_URLS", addresses[1:])
+    with databases.empty("empty_coordinator", "empty_broker") as [coordinator, broker]:
+        monkeypatch.setattr(settings, "DATABASE_URL", coordinator)
+        monkeypatch.setattr(settings, "BROKER_DATABASE_URLS", [broker])
         wiring.close()
         try:
             call_command("migrate_engine")
             assert wiring.engine().coordinator.open(owner="first").txn_id.sequence == 0
         finally:
             wiring.close()
-            for name in names:
-                connection.execute(
-                    sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
-                )
 
 
 def test_a_database_that_may_lose_what_it_has_acknowledged_is_refused(
@@ -72,9 +60,28 @@ def test_brokers_in_another_order_than_before_are_refused(
     before = settings.BROKER_DATABASE_URLS
     monkeypatch.setattr(settings, "BROKER_DATABASE_URLS", list(reversed(before)))
     wiring.close()
-    with pytest.raises(CommandError, match=r"broker-1 is not .*; broker-2 is not at this address"):
+    with pytest.raises(CommandError, match=r"broker-1 is not .*; broker-2 is not at its address"):
         call_command("migrate_engine")
     wiring.close()
+
+
+def test_a_broker_whose_database_is_lost_begins_anew_when_that_is_said(
+    engine: Engine, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del engine
+    first = settings.BROKER_DATABASE_URLS[0]
+    with databases.empty("not_a_broker") as [empty]:
+        monkeypatch.setattr(settings, "BROKER_DATABASE_URLS", [first, empty])
+        wiring.close()
+        try:
+            with pytest.raises(CommandError, match="migrate_engine --anew broker-2"):
+                call_command("migrate_engine")
+            with pytest.raises(CommandError, match="broker-3"):
+                call_command("migrate_engine", "--anew", "broker-3")
+            call_command("migrate_engine", "--anew", "broker-2")
+            call_command("migrate_engine")
+        finally:
+            wiring.close()
 
 
 @pytest.mark.django_db

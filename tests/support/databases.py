@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from engine.model.txn_id import TxnID
 from txnconsole.local.postgres import EmbeddedPostgres
@@ -112,6 +114,20 @@ class Databases:
                 (txn_id.tc_id, txn_id.sequence),
             )
             yield
+
+    @contextmanager
+    def empty(self, *names: str) -> Iterator[list[str]]:
+        """Further databases on the same server, each without a table: their connection strings."""
+        with psycopg.connect(self.coordinator_url, autocommit=True) as connection:
+            try:
+                for name in names:
+                    create = sql.SQL("CREATE DATABASE {}")
+                    connection.execute(create.format(sql.Identifier(name)))
+                yield [make_conninfo(self.coordinator_url, dbname=name) for name in names]
+            finally:
+                for name in names:
+                    drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+                    connection.execute(drop.format(sql.Identifier(name)))
 
     def sessions_begun(self) -> int:
         """How often anybody has connected to the coordinators' database so far."""

@@ -279,3 +279,10 @@ DELETE FROM broker.position_sample WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM broker.position_sample
     WHERE at < statement_timestamp() - %(keep)s::interval ORDER BY at LIMIT 5000
 ))
+
+-- membership --
+SELECT cluster_id, broker FROM broker.membership
+
+-- become_member --
+INSERT INTO broker.membership (cluster_id, broker) VALUES (%(cluster_id)s, %(broker)s)
+ON CONFLICT DO NOTHING

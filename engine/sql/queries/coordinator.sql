@@ -322,3 +322,12 @@ WITH due AS MATERIALIZED (
     SELECT tc_id, sequence, 'UPDATE', 'OPEN', 'ABORTING' FROM expired
 )
 SELECT tc_id, sequence FROM expired
+
+-- cluster_id --
+SELECT cluster_id FROM coordinator.cluster
+
+-- broker_known --
+SELECT name FROM coordinator.broker WHERE name = %(name)s
+
+-- know_broker --
+INSERT INTO coordinator.broker (name) VALUES (%(name)s) ON CONFLICT DO NOTHING

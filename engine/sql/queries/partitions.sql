@@ -52,10 +52,6 @@ SELECT first_offset FROM broker.segment
 WHERE partition_id = %(partition_id)s AND ledger_id > %(ledger_id)s
 ORDER BY ledger_id LIMIT 1
 
--- first_partitions --
-SELECT topic_id, number FROM broker.partition
-WHERE topic_id = ANY (%(topic_ids)s::bigint[]) AND number < %(partitions)s
-
 -- partition_ids --
 SELECT topic_id, number, partition_id FROM broker.partition
 WHERE topic_id = ANY (%(topic_ids)s::bigint[])

@@ -13,10 +13,6 @@ RETURNING *
 SELECT * FROM coordinator.topic
 WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s
 
--- oldest_topics --
-SELECT topic_id, brokers[:%(partitions)s] AS brokers FROM coordinator.topic
-ORDER BY topic_id LIMIT %(limit)s
-
 -- topics_there --
 -- Which of some topics there are.
 SELECT tenant, namespace, topic FROM coordinator.topic

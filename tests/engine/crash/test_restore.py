@@ -7,11 +7,11 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from engine import Engine, EngineSettings
 from engine.inspect.checks import Check
@@ -33,7 +33,7 @@ from tests.engine.support import (
     open_txn,
     subscribe,
 )
-from tests.support.databases import NAMES
+from tests.support.databases import NAMES, Databases
 from txnconsole.local.postgres import EmbeddedPostgres, program
 
 pytestmark = pytest.mark.crash
@@ -57,32 +57,24 @@ def copy(postgres: EmbeddedPostgres, tmp_path: Path) -> Callable[[str], None]:
 
 
 @pytest.fixture
-def restore(postgres: EmbeddedPostgres, tmp_path: Path) -> Iterator[Callable[[], Engine]]:
+def restore(databases: Databases, tmp_path: Path) -> Iterator[Callable[[], Engine]]:
     """An engine on new databases that hold the copies."""
-    engines = []
+    with ExitStack() as stack:
 
-    def made() -> Engine:
-        with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-            for name in NAMES:
-                database = sql.Identifier(f"restored_{name}")
-                connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
-                url = postgres.url(f"restored_{name}")
+        def made() -> Engine:
+            urls = stack.enter_context(databases.empty(*(f"restored_{name}" for name in NAMES)))
+            for name, url in zip(NAMES, urls, strict=True):
                 subprocess.run(
                     [program("pg_restore"), "--exit-on-error", f"--dbname={url}", tmp_path / name],
                     check=True,
                 )
-        coordinator, *brokers = (postgres.url(f"restored_{name}") for name in NAMES)
-        urls = {f"broker-{n}": url for n, url in enumerate(brokers, 1)}
-        engines.append(Engine(coordinator, urls, EngineSettings(unsafe_databases=True)))
-        return engines[0]
+            coordinator, *brokers = urls
+            named = {f"broker-{n}": url for n, url in enumerate(brokers, 1)}
+            engine = Engine(coordinator, named, EngineSettings(unsafe_databases=True))
+            stack.callback(engine.close)
+            return engine
 
-    yield made
-    for engine in engines:
-        engine.close()
-    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-        for name in NAMES:
-            database = sql.Identifier(f"restored_{name}")
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(database))
+        yield made
 
 
 def opened_with(engine: Engine, **payloads: str) -> TxnID:

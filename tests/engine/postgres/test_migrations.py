@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from engine.postgres import migrations
 from engine.postgres.migrations import SchemaIsNewer, migrate
@@ -18,13 +17,8 @@ from txnconsole.local.postgres import WRITER
 @pytest.fixture
 def empty_url(databases: Databases) -> Iterator[str]:
     """An empty database of its own."""
-    name = sql.Identifier("migrated")
-    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
-        try:
-            yield databases.coordinator_url.replace("dbname=coordinator", "dbname=migrated")
-        finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+    with databases.empty("migrated") as [url]:
+        yield url
 
 
 @pytest.mark.parametrize("kind", ["coordinator", "broker"])

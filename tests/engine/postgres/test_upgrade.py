@@ -27,6 +27,7 @@ from engine.postgres import migrations
 from engine.postgres.migrations import migrate
 from engine.sql import scripts
 from tests.engine.support import batch, due_now, finalize, lose_derived_state, open_txn, texts
+from tests.support.databases import Databases
 
 pytestmark = pytest.mark.deep
 COMMIT, ABORT = TxnAction
@@ -44,20 +45,10 @@ GROUP BY c.relname
 
 
 @pytest.fixture
-def earlier_urls(engine: Engine) -> Iterator[list[str]]:
+def earlier_urls(databases: Databases) -> Iterator[list[str]]:
     """Three empty databases beside those of the engine."""
-    with psycopg.connect(engine._urls["coordinator"], autocommit=True) as connection:
-        names = [f"earlier_{number}" for number in range(3)]
-        found = connection.info.dbname
-        for name in names:
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            url = engine._urls["coordinator"]
-            yield [url.replace(f"dbname={found}", f"dbname={name}") for name in names]
-        finally:
-            for name in names:
-                drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
-                connection.execute(drop.format(sql.Identifier(name)))
+    with databases.empty(*(f"earlier_{number}" for number in range(3))) as urls:
+        yield urls
 
 
 def topic(buffer: BufferKind) -> TopicName:

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.migrations.loader import MigrationLoader
 
 from engine.model.errors import EngineError
@@ -18,14 +18,24 @@ class Command(BaseCommand):
     help = (
         "Create or update the engine's schemas; safe to repeat, and from several processes."
         " Fails where PostgreSQL runs without fsync, full_page_writes or synchronous_commit,"
-        " where a later version has been, and where a broker's address is another broker's."
+        " where a later version has been, and where a broker's address is not its own."
     )
     requires_system_checks: list[str] = []  # noqa: RUF012  # Django's own declaration.
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--anew",
+            action="append",
+            default=[],
+            metavar="BROKER",
+            help="a broker whose database is lost for good: it begins again with the empty one at"
+            " its address; may be repeated",
+        )
+
+    def handle(self, *_args: Any, anew: list[str], **_options: Any) -> None:
         try:
             _require_no_later_tables_of_django()
-            engine().migrate()
+            engine().migrate(anew=anew)
             wrong = [problem for problem in engine().ping().values() if problem]
         except EngineError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
