@@ -452,6 +452,22 @@ def test_who_is_revoked_while_a_call_waits_is_given_nothing(
     assert len(engine.receive(name, "other", max_messages=9)) == 1
 
 
+def test_a_receive_that_says_nothing_waits_a_second(
+    program: Caller, topic: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As design/api.md writes it, beside the other calls' defaults."""
+    subscription = f"/topics/{TOPIC}/subscriptions/s"
+    assert program.put(subscription).status == 201
+
+    def came(*_: object, **__: object) -> None:
+        engine.produce(PartitionName.parse(f"{TOPIC}:0"), [NewMessage(payload=b"late")])
+
+    monkeypatch.setattr(Arrivals, "in_subscription", came)
+    at_once = program.post(f"{subscription}/receive", {"consumer": "c", "wait_ms": 0})
+    assert _payloads(at_once) == []
+    assert _payloads(program.post(f"{subscription}/receive", {"consumer": "c"})) == ["late"]
+
+
 def test_a_waiting_fetch_waits_no_longer_than_asked(program: Caller, topic: str) -> None:
     started = time.monotonic()
     assert _payloads(program.get(f"{MESSAGES}?wait_ms=60")) == []

@@ -25,7 +25,7 @@ def subscribed(program: Caller, topic: str) -> Caller:
 
 
 def _receive(caller: Caller, **body: object) -> list[Any]:
-    answer = caller.post(f"{_S}/receive", {"consumer": "c1"} | body)
+    answer = caller.post(f"{_S}/receive", {"consumer": "c1", "wait_ms": 0} | body)
     assert answer.status == 200, answer.content
     messages: list[Any] = answer.json["messages"]
     return messages

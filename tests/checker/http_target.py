@@ -128,7 +128,7 @@ class HttpTarget:
 
     def _receive(self, op: Receive) -> dict[str, Any]:
         topic = op.subscription.partition("|")[0]
-        body = {"consumer": op.consumer, "max_messages": op.max_messages}
+        body = {"consumer": op.consumer, "max_messages": op.max_messages, "wait_ms": 0}
         answer = self._ask("POST", f"{_subscription(op.subscription)}/receive", json=body)
         return {
             "messages": tuple(

@@ -97,7 +97,7 @@ _READ: Mapping[str, Callable[[str], object]] = {
 class Receive(Body):
     consumer: Name
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=RECEIVE_MESSAGES)] = 100
-    wait_ms: WaitMs = 0
+    wait_ms: WaitMs = 1000
 
 
 class Acknowledge(Body):

@@ -167,10 +167,10 @@ class Deliveries(PackingEndpoint, SubscriptionEndpoint):
         """The messages belong to the consumer until it acknowledges them or gives them back, or the
         acknowledgement timeout passes.
 
-        With `wait_ms` the call waits until there is at least one message. On an EXCLUSIVE
-        subscription, any other than the active consumer gets 409 `ConsumerBusy`. On a FAILOVER
-        subscription it gets no messages until the active consumer leaves or has not called for
-        `consumer_lease_ms`. While all partitions are offline: 503 `PartitionUnavailable`.
+        The call waits for the first message, `wait_ms` at most. On an EXCLUSIVE subscription, any
+        other than the active consumer gets 409 `ConsumerBusy`. On a FAILOVER subscription it gets
+        no messages until the active consumer leaves or has not called for `consumer_lease_ms`.
+        While all partitions are offline: 503 `PartitionUnavailable`.
 
         When an answer is lost, its messages are delivered again after the acknowledgement timeout;
         a call repeated under its `Idempotency-Key` gets them at once.
