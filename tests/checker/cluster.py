@@ -25,6 +25,7 @@ class Cluster:
 
     def __init__(self, directory: Path) -> None:
         self.servers: dict[str, EmbeddedPostgres] = {}
+        self.offload_directory = str(directory / "offload")
         for name in NAMES:
             place = directory / name
             (place / "run").mkdir(parents=True)
@@ -63,9 +64,10 @@ class Cluster:
 
     def engine(self) -> Engine:
         """An engine on it, migrated; the caller closes it."""
-        engine = Engine(
-            self.coordinator_url, self.broker_urls, EngineSettings(snapshot_min_interval_ms=50)
+        settings = EngineSettings(
+            snapshot_min_interval_ms=50, offload_directory=self.offload_directory
         )
+        engine = Engine(self.coordinator_url, self.broker_urls, settings)
         engine.migrate()
         return engine
 

@@ -9,10 +9,15 @@ from engine import Engine
 from engine.coordinator.archive import Archive
 from engine.model.topic_name import PartitionName
 from tests.checker.workload import Setting
+from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.offload.segments import due, publish, write_segment
+from txnconsole.pipeline.offload.store import Store
 
 #: So many partitions of a topic, and coordinators, at most.
 _PARTITIONS = 4
 _COORDINATORS = 8
+#: So many segments of a topic are written to files at a time.
+_SEGMENTS = 4
 #: Longer than any history: nothing is dropped by it.
 _RETENTION_MS = 24 * 3_600_000
 
@@ -21,13 +26,19 @@ class Operators:
     """Calls on one engine. ``setting`` gets the partitions that they add.
 
     Attributes:
-        calls: by name, each about a partition or about what it belongs to; may be repeated.
+        calls: by name, each about a partition or about what it belongs to; may be repeated. There
+            is none that offloads where the engine was told of no place for files.
+        offloaded: how many segments are read from files since.
     """
 
     def __init__(self, engine: Engine, setting: Setting) -> None:
         self._engine = engine
         self._setting = setting
         self._archive = Archive(engine._database, replace(engine.settings, archive_after_ms=0))
+        self.offloaded = 0
+        directory = engine.settings.offload_directory
+        self._brokers = Databases(engine._urls, directory)
+        self._store = Store(directory or "")
         self.calls: Mapping[str, Callable[[PartitionName], object]] = {
             "recover": engine.partitions.recover,
             "offline and online": self._offline_and_online,
@@ -37,7 +48,7 @@ class Operators:
             "more coordinators": self._scale,
             "archive": lambda _: self._archive.move(20),
             "recover coordinators": lambda _: engine.recovery.run("operator"),
-        }
+        } | ({"offload": self._offload} if directory else {})
 
     def _offline_and_online(self, partition: PartitionName) -> None:
         self._engine.partitions.take_offline(partition, reason="checker")
@@ -62,3 +73,11 @@ class Operators:
     def _scale(self, _: PartitionName) -> None:
         count = self._engine._coordinators.count()
         self._engine.scale_coordinators(min(count + 1, max(count, _COORDINATORS)))
+
+    def _offload(self, partition: PartitionName) -> None:
+        """Of the partition's topic, the oldest segments that are due. The last file is only
+        written, as by a job that is killed then."""
+        segments = due(self._brokers, str(partition.topic), older_than_hours=0)[:_SEGMENTS]
+        files = [(each, write_segment(self._brokers, each, self._store)) for each in segments]
+        for segment, file in files[:-1]:
+            self.offloaded += publish(self._brokers, segment, file, self._store)

@@ -42,6 +42,7 @@ class Product:
             "SECRET_KEY": secrets.token_urlsafe(48),
             "TXNCONSOLE_DATA": str(data.path),
             "TXNCONSOLE_HTTPS": "0",
+            "TXNCONSOLE_OFFLOAD_DIR": cluster.offload_directory,
             "DJANGO_SETTINGS_MODULE": "txnconsole.settings",
             "PORT": str(port),
         }

@@ -66,7 +66,7 @@ class Run:
         self._asked = self.target or EngineTarget(self.engine, self.setting.sidecars)
         self.network = Network(self._asked, self.history, Random(self.seed + 1), self.trouble)
         self._common = Common()
-        self._operators = Operators(self.engine, self.setting)
+        self.operators = Operators(self.engine, self.setting)
         self._whim = Random(f"{self.seed}/operators")
         # What earlier runs have opened is none of this history.
         self._from = dict(self._coordinator(_NEXT))
@@ -178,10 +178,10 @@ class Run:
 
     def operate(self, *among: str) -> None:
         """Let an operator do one of what is lawful beside clients, or of ``among`` it."""
-        name = self._whim.choice(among or tuple(self._operators.calls))
+        name = self._whim.choice(among or tuple(self.operators.calls))
         partition = PartitionName.parse(self._whim.choice(self.setting.partitions))
         with self.history.during(Fault(kind=f"{OPERATOR}{name}", target=str(partition))):
-            insisting(lambda: self._operators.calls[name](partition))
+            insisting(lambda: self.operators.calls[name](partition))
 
     # -- the end -----------------------------------------------------------------------
 

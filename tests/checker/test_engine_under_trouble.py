@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from django.conf import settings
 
 from engine import Engine
 from tests.checker.audit import audit
 from tests.checker.check import check
 from tests.checker.delivery_checks import OPERATOR
-from tests.checker.operators import Operators
 from tests.checker.run import Run, furnish
 from tests.support.databases import Databases
 
@@ -16,6 +18,12 @@ pytestmark = [pytest.mark.checker, pytest.mark.timeout(180)]
 ROUNDS = 8
 OPERATIONS_PER_ROUND = 300
 OPERATORS_PER_ROUND = 4
+
+
+@pytest.fixture(autouse=True)
+def offload_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is told of a place for offloaded segments."""
+    monkeypatch.setattr(settings, "OFFLOAD_DIR", str(tmp_path))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -33,8 +41,9 @@ def test_an_engine_under_trouble_keeps_every_promise(
     brokers = dict(zip(("broker-1", "broker-2"), databases.broker_urls, strict=True))
     assert not verdict.anomalies, str(verdict)
     assert audit(databases.coordinator_url, brokers) == []
+    assert run.operators.offloaded
     calls = {kind for kind in verdict.faults if kind.startswith(OPERATOR)}
-    assert calls == {f"{OPERATOR}{name}" for name in Operators(engine, run.setting).calls}
+    assert calls == {f"{OPERATOR}{name}" for name in run.operators.calls}
     for kind, answer in (
         ("end", "ok"),
         ("end", "fail"),
