@@ -298,11 +298,11 @@ ANOTHERS: dict[str, dict[Role, int]] = {
         )
     },
     "abortTransaction": {P: 404, C: 404, OP: 200, A: 200},
-    "commitTransaction": {P: 404, C: 404, A: 403},
     **{
-        name: {P: 404, C: 404, A: 404}
-        for name in ("addPartitions", "addSubscriptions", "extendTransaction", "endGroup")
+        name: {P: 404, C: 404, A: 403}
+        for name in ("addPartitions", "addSubscriptions", "commitTransaction", "extendTransaction")
     },
+    "endGroup": {P: 404, C: 404, A: 404},
 }
 
 

@@ -307,13 +307,34 @@ def test_an_operator_aborts_anybodys_transaction_and_says_why(
     assert done.token_id is not None
 
 
-def test_only_its_owner_commits_a_transaction(
-    program: Caller, as_role: Callable[..., Caller]
+_OWNERS: dict[str, tuple[dict[str, object], str]] = {
+    "commit": ({}, "commit"),
+    "extend": ({"timeout_ms": 1000}, "extend"),
+    "partitions": ({"partitions": [f"{TOPIC}:0"]}, "add partitions to"),
+    "subscriptions": (
+        {"subscriptions": [{"topic": TOPIC, "subscription": "s"}]},
+        "add subscriptions to",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", _OWNERS)
+def test_only_its_owner_uses_a_transaction(
+    program: Caller, as_role: Callable[..., Caller], topic: str, call: str
 ) -> None:
+    """Who sees it is told so; to a program another's does not exist."""
+    body, what = _OWNERS[call]
+    program.put(f"/topics/{topic}/subscriptions/s")
     txn_id = program.open()
-    answer = as_role("admin").post(f"/transactions/{txn_id}/commit")
+    before = program.get(f"/transactions/{txn_id}").json
+    answer = as_role("admin").post(f"/transactions/{txn_id}/{call}", body)
     assert answer.is_problem(403, "PermissionDenied")
-    assert program.get(f"/transactions/{txn_id}").json["status"] == "OPEN"
+    assert answer.json["detail"] == f"Only its owner may {what} {txn_id}."
+    thief = as_role("producer", "consumer", user="thief")
+    answer = thief.post(f"/transactions/{txn_id}/{call}", body)
+    assert answer.is_problem(404, "TransactionNotFound")
+    after = program.get(f"/transactions/{txn_id}").json
+    assert {**after, "age_ms": 0} == {**before, "age_ms": 0}
 
 
 def test_ends_are_audited_and_produced_messages_are_not(program: Caller, topic: str) -> None:

@@ -37,7 +37,21 @@ from txnconsole.queue.wakeup import wake_finalizer
 from txnconsole.wsgi_on_threads import resting
 
 
-class PartitionsOfTransaction(TransactionEndpoint):
+class OwnersEndpoint(TransactionEndpoint):
+    """What only the owner of a transaction may do."""
+
+    def require_owner(self, principal: Principal, what: str) -> None:
+        """Tell who may see others' transactions that this is another's; for all others there is no
+        such transaction, which the call itself tells.
+
+        Raises:
+            PermissionDenied: the caller sees it, and it is another's.
+        """
+        if principal.owner_filter is None and self.visible().owner != principal.name:
+            raise PermissionDenied(f"Only its owner may {what} {self.txn_id}.")
+
+
+class PartitionsOfTransaction(OwnersEndpoint):
     @operation(
         "addPartitions",
         Permission.TRANSACTION_USE,
@@ -49,13 +63,14 @@ class PartitionsOfTransaction(TransactionEndpoint):
         partitions = all_named("partitions", _writable, call.body.partitions)
         for partition in partitions:
             self.allow_topic(partition.topic)
+        self.require_owner(call.principal, "add partitions to")
         joined = engine().coordinator.add_partitions(
             self.txn_id, partitions, owner=call.principal.name
         )
         return Transaction.of(engine().inspect.beside_brokers(joined))
 
 
-class SubscriptionsOfTransaction(TransactionEndpoint):
+class SubscriptionsOfTransaction(OwnersEndpoint):
     @operation(
         "addSubscriptions",
         Permission.TRANSACTION_USE,
@@ -70,13 +85,14 @@ class SubscriptionsOfTransaction(TransactionEndpoint):
             self.allow_topic(subscription.topic)
         for subscription in set(subscriptions):
             engine().subscriptions.get(subscription)
+        self.require_owner(call.principal, "add subscriptions to")
         joined = engine().coordinator.add_subscriptions(
             self.txn_id, subscriptions, owner=call.principal.name
         )
         return Transaction.of(engine().inspect.beside_brokers(joined))
 
 
-class CommitOfTransaction(TransactionEndpoint):
+class CommitOfTransaction(OwnersEndpoint):
     @operation(
         "commitTransaction",
         Permission.TRANSACTION_USE,
@@ -91,8 +107,7 @@ class CommitOfTransaction(TransactionEndpoint):
         """
         change = Change(self.actor(), "transaction.commit", f"transaction:{self.txn_id}")
         with recorded(change) as recording:
-            if call.principal.owner_filter is None:
-                _require_owner(self.visible(), call.principal)
+            self.require_owner(call.principal, "commit")
             decided = engine().coordinator.end(
                 self.txn_id, TxnAction.COMMIT, owner=call.principal.name
             )
@@ -126,7 +141,7 @@ class AbortOfTransaction(TransactionEndpoint):
         return _ended_within(call.body.wait_ms, decided)
 
 
-class DeadlineOfTransaction(TransactionEndpoint):
+class DeadlineOfTransaction(OwnersEndpoint):
     @operation(
         "extendTransaction",
         Permission.TRANSACTION_USE,
@@ -139,6 +154,7 @@ class DeadlineOfTransaction(TransactionEndpoint):
         timeout_ms = call.body.timeout_ms
         change = Change(self.actor(), "transaction.extend", f"transaction:{self.txn_id}")
         with recorded(change) as recording:
+            self.require_owner(call.principal, "extend")
             extended = engine().coordinator.extend(
                 self.txn_id, timeout_ms, owner=call.principal.name
             )
@@ -198,11 +214,6 @@ def _subscription(index: int, given: SubscriptionOfTopic) -> SubscriptionName:
     return named(
         f"{place}.subscription", lambda name: SubscriptionName(topic, name), given.subscription
     )
-
-
-def _require_owner(transaction: EngineTransaction, principal: Principal) -> None:
-    if transaction.owner != principal.name:
-        raise PermissionDenied(f"Only its owner may commit {transaction.txn_id}.")
 
 
 def _end_reason(before: EngineTransaction, principal: Principal, reason: str) -> EndReason:
