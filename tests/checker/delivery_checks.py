@@ -6,9 +6,10 @@ messages back, or end a lease, without anybody's asking for it.
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from tests.checker.anomalies import Anomaly, Kind
@@ -130,3 +131,15 @@ def _check_keys(
 def key_of(value: str) -> str:
     """The key that a message is produced with: one for all that a client writes."""
     return value.partition(".")[0]
+
+
+def properties_of(value: str) -> dict[str, str]:
+    """What a message is produced with beside its value: enough that does not compress for its batch
+    to go into the file when its segment is offloaded."""
+    return {"filler": hashlib.shake_256(value.encode()).hexdigest(160)}
+
+
+def value_of(payload: str, properties: Mapping[str, str]) -> str:
+    """The value of a message that has come back, with all that it was produced with."""
+    assert properties == properties_of(payload)
+    return payload

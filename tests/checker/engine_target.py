@@ -6,12 +6,12 @@ import msgspec
 
 from engine import Engine
 from engine.model.errors import EngineError
-from engine.model.message import Isolation, MessageID, NewMessage
+from engine.model.message import Isolation, MessageID, NewMessage, StoredMessage
 from engine.model.subscription import AckType
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction
-from tests.checker.delivery_checks import key_of
+from tests.checker.delivery_checks import key_of, properties_of, value_of
 from tests.checker.history import (
     Ack,
     Begin,
@@ -66,7 +66,12 @@ class EngineTarget:
         partition = PartitionName.parse(op.partition)
         appended = self.engine.produce(
             partition,
-            [NewMessage(payload=value.encode(), key=key_of(value)) for value in op.values],
+            [
+                NewMessage(
+                    payload=value.encode(), key=key_of(value), properties=properties_of(value)
+                )
+                for value in op.values
+            ],
             txn_id=None if op.txn is None else _txn(op.txn),
             producer_name=op.producer,
             sequence_id=op.sequence,
@@ -102,7 +107,7 @@ class EngineTarget:
         )
         return _with(
             op,
-            records=tuple((m.offset, m.payload.decode()) for m in fetched.messages),
+            records=tuple((m.offset, _value(m)) for m in fetched.messages),
             aborted=tuple(
                 (str(txn.txn_id), txn.first_offset) for txn in fetched.aborted_transactions or ()
             ),
@@ -117,7 +122,7 @@ class EngineTarget:
         return _with(
             op,
             messages=tuple(
-                (f"{name.topic}:{m.partition}", m.offset, m.payload.decode(), str(m.message_id))
+                (f"{name.topic}:{m.partition}", m.offset, _value(m), str(m.message_id))
                 for m in messages
             ),
         )
@@ -147,6 +152,10 @@ def _txn(text: str) -> TxnID:
 def _subscription(text: str) -> SubscriptionName:
     topic, _, name = text.partition("|")
     return SubscriptionName(TopicName.parse(topic), name)
+
+
+def _value(message: StoredMessage) -> str:
+    return value_of(message.payload.decode(), message.properties)
 
 
 def _ids(messages: tuple[tuple[str, int, str], ...]) -> list[MessageID]:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.checker.delivery_checks import key_of
+from tests.checker.delivery_checks import key_of, properties_of, value_of
 from tests.checker.history import (
     Ack,
     Begin,
@@ -73,7 +73,10 @@ class HttpTarget:
             "txn_id": op.txn,
             "producer_name": op.producer,
             "sequence_id": op.sequence,
-            "messages": [{"payload": value, "key": key_of(value)} for value in op.values],
+            "messages": [
+                {"payload": value, "key": key_of(value), "properties": properties_of(value)}
+                for value in op.values
+            ],
         }
         answer = self._ask("POST", f"/topics/{topic}/partitions/{number}/messages", json=body)
         hidden = op.txn is not None and topic in self._sidecars
@@ -117,7 +120,7 @@ class HttpTarget:
         path = f"/topics/{topic}/partitions/{number}/messages"
         answer = self._ask("GET", path, params=query)
         return {
-            "records": tuple((m["offset"], m["payload"]) for m in answer["messages"]),
+            "records": tuple((m["offset"], _value(m)) for m in answer["messages"]),
             "aborted": tuple(
                 (txn["txn_id"], txn["first_offset"]) for txn in answer["aborted_transactions"] or ()
             ),
@@ -132,7 +135,7 @@ class HttpTarget:
         answer = self._ask("POST", f"{_subscription(op.subscription)}/receive", json=body)
         return {
             "messages": tuple(
-                (f"{topic}:{m['partition']}", m["offset"], m["payload"], m["message_id"])
+                (f"{topic}:{m['partition']}", m["offset"], _value(m), m["message_id"])
                 for m in answer["messages"]
             )
         }
@@ -159,6 +162,10 @@ class HttpTarget:
 def _subscription(text: str) -> str:
     topic, _, name = text.partition("|")
     return f"/topics/{topic}/subscriptions/{name}"
+
+
+def _value(message: Any) -> str:
+    return value_of(message["payload"], message["properties"])
 
 
 def _statuses(answer: Any) -> dict[Txn, str]:

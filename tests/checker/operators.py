@@ -28,14 +28,12 @@ class Operators:
     Attributes:
         calls: by name, each about a partition or about what it belongs to; may be repeated. There
             is none that offloads where the engine was told of no place for files.
-        offloaded: how many segments are read from files since.
     """
 
     def __init__(self, engine: Engine, setting: Setting) -> None:
         self._engine = engine
         self._setting = setting
         self._archive = Archive(engine._database, replace(engine.settings, archive_after_ms=0))
-        self.offloaded = 0
         directory = engine.settings.offload_directory
         self._brokers = Databases(engine._urls, directory)
         self._store = Store(directory or "")
@@ -80,4 +78,4 @@ class Operators:
         segments = due(self._brokers, str(partition.topic), older_than_hours=0)[:_SEGMENTS]
         files = [(each, write_segment(self._brokers, each, self._store)) for each in segments]
         for segment, file in files[:-1]:
-            self.offloaded += publish(self._brokers, segment, file, self._store)
+            publish(self._brokers, segment, file, self._store)
