@@ -314,6 +314,19 @@ def test_what_cannot_be_measured_changes_nothing(engine: Engine) -> None:
     assert set(Alert.objects.values_list("state", flat=True)) == {AlertState.RESOLVED}
 
 
+def test_a_broker_that_answers_and_does_not_serve_is_told(engine: Engine) -> None:
+    rule_of(Kind.DATABASE_AWAY, threshold=0, clear_ms=0)
+    [_, other] = engine._brokers
+    with other.session() as session:
+        session.script("SET default_transaction_read_only = on")
+    look(engine)
+    [alert] = Alert.objects.all()
+    assert (alert.object, alert.detail) == (
+        "database:broker-2",
+        "broker-2 takes no writes now; try again.",
+    )
+
+
 @pytest.mark.parametrize("kind", [Kind.HELD_BACK, Kind.BLOCKER_TIMEOUT, Kind.SNAPSHOT_AGE])
 def test_a_broker_that_is_away_keeps_no_alert_about_others_partitions(
     engine: Engine, kind: Kind

@@ -155,7 +155,7 @@ KINDS: Mapping[Kind, Terms] = {
     ),
     Kind.DATABASE_AWAY: Terms(
         title="Broker away",
-        measures="Whether a broker's database does not answer (1).",
+        measures="Whether a broker's database does not serve, as for /readyz (1).",
         unit=Unit.COUNT,
         threshold=0,
         for_ms=10_000,

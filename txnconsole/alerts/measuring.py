@@ -230,8 +230,10 @@ class Measurements:
         )
 
     def _databases(self) -> Measured:
-        away = self._held.unavailable
-        return Measured({f"database:{name}": Sample(1, error) for name, error in away.items()})
+        brokers = self._engine.ping()
+        del brokers[self._engine.database.name]  # Rules are evaluated there.
+        wrong = {name: problem for name, problem in brokers.items() if problem is not None}
+        return Measured({f"database:{name}": Sample(1, problem) for name, problem in wrong.items()})
 
     def _workers(self) -> Measured:
         return Measured()  # A worker that measures is not silent; see ``reading``.
