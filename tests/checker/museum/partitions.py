@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,23 @@ def _leak(right: Callable[..., Any]) -> Callable[..., Any]:
         return right(self, *arguments, **named)
 
     return fetch
+
+
+def _mix_up(right: Callable[..., dict[int, bytes]]) -> Callable[..., dict[int, bytes]]:
+    """Batches of one length in each other's places: the reference cannot tell them apart."""
+
+    def group(*arguments: Any) -> dict[int, bytes]:
+        held = right(*arguments)
+        alike: dict[int, list[int]] = defaultdict(list)
+        for offset, body in held.items():
+            alike[len(body)].append(offset)
+        return {
+            offset: held[other]
+            for offsets in alike.values()
+            for offset, other in zip(offsets, [*offsets[1:], *offsets[:1]], strict=True)
+        }
+
+    return group
 
 
 _FENCE = "stable_position + 1"
@@ -165,5 +183,23 @@ PARTITIONS = (
                 (f"{_OUTCOME});", f"{_OUTCOME.rstrip()} <> (random() < 0.1));"),
             ),
         ),
+    ),
+    Bug(
+        "batches of a file are mixed up",
+        "an offloaded segment read at another entry",
+        python(lambda engine: engine._brokers.offloaded, "_group", _mix_up),
+        operators=("offload",),
+    ),
+    Bug(
+        "a file takes the place of more than it holds",
+        "the batch behind an offloaded segment is gone",
+        function(
+            "offload_segment",
+            (
+                "segment.last_offset\n        AND length(e.body)",
+                "segment.last_offset + 3\n        AND length(e.body)",
+            ),
+        ),
+        operators=("offload",),
     ),
 )

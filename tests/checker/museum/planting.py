@@ -22,11 +22,13 @@ Plant = Callable[[Engine], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Bug:
-    """One piece. ``seen``: where it was found, or what it stands for."""
+    """One piece. ``seen``: where it was found, or what it stands for. ``operators``: what these do
+    in each round."""
 
     name: str
     seen: str
     plant: Plant
+    operators: tuple[str, ...] = ("recover",)
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")

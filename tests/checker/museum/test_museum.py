@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -45,10 +46,10 @@ def test_a_bug_in_the_model_is_found(model: type[ModelTarget]) -> None:
 @pytest.mark.checker
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("bug", PLANTED, ids=str)
-def test_a_bug_in_the_engine_is_found(bug: Bug, databases: Databases) -> None:
+def test_a_bug_in_the_engine_is_found(bug: Bug, databases: Databases, tmp_path: Path) -> None:
     for seed, rounds in enumerate(ATTEMPTS):
-        with fresh(databases) as engine, bug.plant(engine):
-            found = symptoms(engine, databases, seed, rounds)
+        with fresh(databases, tmp_path) as engine, bug.plant(engine):
+            found = symptoms(engine, databases, seed, bug.operators, rounds)
         if found:
             print(f"{bug}: {found}")  # pytest -rA shows how each was found
             return
@@ -56,12 +57,13 @@ def test_a_bug_in_the_engine_is_found(bug: Bug, databases: Databases) -> None:
 
 
 @contextlib.contextmanager
-def fresh(databases: Databases) -> Iterator[Engine]:
+def fresh(databases: Databases, offloaded: Path) -> Iterator[Engine]:
     """An engine on databases without any row; one that remembers former ones would be wrong. One
     coordinator, so that transactions meet."""
     databases.clean()
     brokers = broker_urls(databases)
-    engine = Engine(databases.coordinator_url, brokers, EngineSettings(coordinators=1))
+    settings = EngineSettings(coordinators=1, offload_directory=str(offloaded))
+    engine = Engine(databases.coordinator_url, brokers, settings)
     sql(engine._database, "DELETE FROM coordinator.coordinator WHERE tc_id > 0")
     yield engine
     engine.close()
@@ -74,12 +76,21 @@ def broker_urls(databases: Databases) -> dict[str, str]:
 @pytest.mark.checker
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", range(3))
-def test_an_engine_without_a_bug_shows_no_symptom(seed: int, databases: Databases) -> None:
-    with fresh(databases) as engine:
-        assert symptoms(engine, databases, seed) == set()
+def test_an_engine_without_a_bug_shows_no_symptom(
+    seed: int, databases: Databases, tmp_path: Path
+) -> None:
+    operators = {name for bug in PLANTED for name in bug.operators}
+    with fresh(databases, tmp_path) as engine:
+        assert symptoms(engine, databases, seed, sorted(operators)) == set()
 
 
-def symptoms(engine: Engine, databases: Databases, seed: int, rounds: int = ROUNDS) -> set[str]:
+def symptoms(
+    engine: Engine,
+    databases: Databases,
+    seed: int,
+    operators: Sequence[str],
+    rounds: int = ROUNDS,
+) -> set[str]:
     """What the checker and the audit say of a run."""
     run = Run(engine, furnish(engine), seed=seed, trouble=HARSH)
     found = set()
@@ -95,7 +106,8 @@ def symptoms(engine: Engine, databases: Databases, seed: int, rounds: int = ROUN
                         run.lose_a_broker,
                     ]
                 )()
-                run.operate("recover")
+                for name in operators:
+                    run.operate(name)
         run.finish()
     except Exception as failure:
         # A bug may well break the run itself.
