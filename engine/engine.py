@@ -153,7 +153,6 @@ class Engine:
         )
         self.remedies = Remedies(self._database, self.coordinator, self._brokers)
         self.subscription_operations = SubscriptionOperations(
-            self.topics,
             Seeking(self.topics, self._brokers, cursors),
             self.coordinator,
             self.remedies,

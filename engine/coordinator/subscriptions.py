@@ -8,7 +8,6 @@ import structlog
 
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.remedies import Remedies
-from engine.log.topics import Topics
 from engine.model.errors import InvalidTxnStatus, TopicInUse, TransactionNotFound
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
@@ -17,17 +16,14 @@ from engine.subscription.seeking import Seeking, Target
 
 logger = structlog.get_logger(__name__)
 
-#: How often, on each broker, new holders may come while the earlier ones are ended.
+#: How often new holders may come while the earlier ones are ended.
 _ROUNDS = 3
 
 
 class SubscriptionOperations:
     """Operators' commands on subscriptions. Seek works also where acknowledgements are pending."""
 
-    def __init__(
-        self, topics: Topics, seeking: Seeking, coordinator: Coordinator, remedies: Remedies
-    ) -> None:
-        self._topics = topics
+    def __init__(self, seeking: Seeking, coordinator: Coordinator, remedies: Remedies) -> None:
         self._seeking = seeking
         self._coordinator = coordinator
         self._remedies = remedies
@@ -53,9 +49,7 @@ class SubscriptionOperations:
                 came each time that the earlier ones had been ended.
         """
         ended: list[TxnID] = []
-        # A refusal names the holders on one broker; the others have their own.
-        brokers = len(set(self._topics.get(name.topic).brokers)) if force else 0
-        for _ in range(_ROUNDS * brokers):
+        for _ in range(_ROUNDS if force else 0):
             try:
                 self._seeking.seek(name, target, partition=partition)
             except TopicInUse as held:

@@ -23,7 +23,8 @@ from engine.postgres.database import Database, Params, Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImpact:
-    """What an end would do in a partition, in the log as it is now (the marker comes after it).
+    """What an end would do in a partition, in the log as it is now (the marker comes after it, but
+    in a sidecar-buffered partition, where a commit adds the messages and takes no offset itself).
 
     When not ``exact``, at least ``messages_visible`` messages become readable, because the count is
     bounded.
@@ -264,6 +265,7 @@ class _Standing:
                 next_blocker=next_blocker,
             )
         discarded = action is TxnAction.ABORT
+        # Where nobody is in the way, a commit adds the messages to the partition (semantics §4.3).
         visible = 0 if discarded or self.is_in_the_way else mine.messages
         return PartitionImpact(
             partition=view.partition,
@@ -271,7 +273,7 @@ class _Standing:
             last_offset=mine.last_offset,
             messages=mine.messages,
             stable_position=view.stable_position,
-            stable_position_after=self.after,
+            stable_position_after=self.after + visible,
             messages_visible=count.messages if count else visible,
             messages_discarded=mine.messages if discarded else 0,
             next_blocker=next_blocker,

@@ -20,7 +20,9 @@ from engine.model.errors import (
     PartitionUnavailable,
 )
 from engine.model.subscription import InitialPosition
+from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
+from engine.model.txn_id import TxnID
 from engine.postgres.database import Row, Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.state import Change, State
@@ -50,7 +52,10 @@ class Seeking:
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
             MessageNotFound: an offset that is not in the log.
             TopicInUse: transactions hold acknowledgements; ``holders`` names them. Nothing was
-                moved on that broker, but it may have been on another; repeating the call goes on.
+                moved.
+            PartitionUnavailable: a partition is offline, or its broker away. Nothing was moved.
+            Where acknowledgements come, or a broker goes, while the call moves one broker after the
+            other, some have been moved; repeating the call goes on.
         """
         topic = self._topics.get(name.topic, fresh=True)
         if partition is None and isinstance(target, int):
@@ -63,13 +68,40 @@ class Seeking:
             partition = 0
         if partition is not None and not 0 <= partition < len(topic.brokers):
             raise PartitionNotFound(f"{name.topic} has no partition {partition}.")
+        places = self._places(topic, name, partition)
+        if len(places) > 1:  # One broker's refusal must not come after another has moved.
+            holders = [one for each in places for one in self._holders_on(*each, target)]
+            require_no_holders(name, holders)
+        for place, ids in places:
+            self._seek_on(place, ids, target)
+
+    def _places(
+        self, topic: Topic, name: SubscriptionName, partition: int | None
+    ) -> list[tuple[Place, list[int]]]:
+        """The subscription on each of its brokers, with the ids of the partitions to move there."""
+        found = []
         for database in self._brokers.of_topic(topic):
             place = self._cursors.refreshed(self._cursors.place(database, topic, name))
             with database.session() as session:
                 rows = session.all("cursors", subscription_id=place.subscription_id)
             ids = [row.partition_id for row in rows if partition in (None, row.number)]
             if ids:
-                self._seek_on(place, ids, target)
+                found.append((place, ids))
+        return found
+
+    def _holders_on(
+        self, place: Place, partition_ids: Sequence[int], target: Target
+    ) -> tuple[TxnID, ...]:
+        """Who holds acknowledgements on one broker, whose partitions all serve; changes nothing."""
+
+        def look(
+            session: Session, states: Sequence[State]
+        ) -> tuple[list[Change], tuple[TxnID, ...]]:
+            for state in states:
+                _offset(session, place, state, target)
+            return [], tuple(ack.txn_id for each in states for ack in each.pending)
+
+        return self._cursors.change(place, partition_ids, look)
 
     def _seek_on(self, place: Place, partition_ids: Sequence[int], target: Target) -> None:
         def hold(session: Session) -> None:

@@ -153,11 +153,13 @@ def test_what_is_open_in_a_sidecar_holds_back_nobody(engine: Engine) -> None:
     engine.produce(P0, batch("plain"))
     assert engine.inspect.blockers(P0) == ()
     [committed] = engine.inspect.impact(first, COMMIT).partitions
-    assert (committed.stable_position, committed.stable_position_after) == (0, 0)
+    assert (committed.stable_position, committed.stable_position_after) == (0, 2)
     assert (committed.messages_visible, committed.next_blocker) == (2, None)
     [aborted] = engine.inspect.impact(first, ABORT).partitions
     assert (aborted.messages_visible, aborted.messages_discarded) == (0, 2)
+    assert aborted.stable_position_after == 0
     commit(engine, first)
+    assert engine.log.status(P0).stable_position == committed.stable_position_after
     assert fetched(engine) == ["plain", "a", "b"]
 
 

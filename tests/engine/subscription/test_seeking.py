@@ -15,6 +15,7 @@ from engine.model.errors import (
     InvalidTxnStatus,
     MessageNotFound,
     PartitionNotFound,
+    PartitionUnavailable,
     SubscriptionNotFound,
     TopicInUse,
 )
@@ -157,6 +158,24 @@ def test_pending_acknowledgements_refuse_a_seek(engine: Engine) -> None:
     assert b.offset == 1
 
 
+@pytest.mark.parametrize("held", [0, 1])
+def test_a_refusal_by_one_broker_leaves_the_others_where_they_are(
+    engine: Engine, held: int
+) -> None:
+    messages = ready(engine, "a", partitions=2)
+    claim(engine, *(message for message in messages if message.partition == held))
+    others = [message.message_id for message in messages if message.partition != held]
+    engine.acknowledge(SUBSCRIPTION, "c1", others)
+    before = engine.subscriptions.describe(SUBSCRIPTION)
+    with pytest.raises(TopicInUse):
+        seek(engine, EARLIEST)
+    engine.partitions.take_offline((P0, P1)[held], reason="maintenance")
+    with pytest.raises(PartitionUnavailable):
+        seek(engine, EARLIEST)
+    engine.partitions.bring_online((P0, P1)[held])
+    assert engine.subscriptions.describe(SUBSCRIPTION) == before
+
+
 @pytest.mark.parametrize("committing", [False, True])
 def test_by_force_the_transaction_ends_as_a_whole(engine: Engine, committing: bool) -> None:
     messages = ready(engine, "a", "b")
@@ -175,7 +194,7 @@ def test_by_force_the_transaction_ends_as_a_whole(engine: Engine, committing: bo
 def test_by_force_each_brokers_transactions_end(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "_ROUNDS", 1)  # as with three more brokers
+    monkeypatch.setattr(subscriptions, "_ROUNDS", 1)  # One refusal names those on all brokers.
     messages = ready(engine, "a", partitions=2)
     txns = [claim(engine, message) for message in messages]
     assert sorted(seek(engine, EARLIEST, force=True)) == txns

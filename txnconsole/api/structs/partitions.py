@@ -194,7 +194,8 @@ class Blocker(Answer):
     it.
 
     What its coordinator knows of it is null when no coordinator knows it. Unless ``exact``,
-    ``messages_freed`` is a minimum.
+    ``messages_freed`` is a minimum. ``stable_position_after`` is in the log as it is now, before
+    the markers of the ends take the next offsets.
     """
 
     txn_id: TxnIDText

@@ -300,7 +300,10 @@ class TransactionOutcome(Answer):
 
 
 class PartitionImpact(Answer):
-    """What an end would change in one partition; ``next_blocker`` holds it back afterwards."""
+    """What an end would change in one partition; ``next_blocker`` holds it back afterwards.
+
+    ``stable_position_after`` is in the log as it is now, before the marker of the end takes the
+    next offset; only in a partition with ``buffer: sidecar`` does a commit add the messages."""
 
     partition: PartitionText
     stable_position: int
