@@ -1,12 +1,15 @@
 """Remedies for transactions that hang (engine.model.hanging): a decision is carried out again on
 every participant that still holds something of the transaction. A decision is never reversed.
 
-Every step is one idempotent SQL transaction on one broker.
+Every step is one idempotent SQL transaction on one broker. A broker that is away delays only what
+it has itself: the others are mended meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import structlog
 
@@ -15,8 +18,14 @@ from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.due import confirmed_acks
 from engine.log.brokers import Brokers
 from engine.log.rows import partition_of, subscription_of
-from engine.model.errors import InvalidTxnStatus, TransactionNotFound
-from engine.model.topic_name import SubscriptionName
+from engine.model.errors import (
+    EngineError,
+    InvalidTxnStatus,
+    PartitionUnavailable,
+    TimeLimitExceeded,
+    TransactionNotFound,
+)
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import EndCommand, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, action_of
@@ -24,6 +33,8 @@ from engine.postgres.database import Database, Row, Session
 from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +65,8 @@ class Remedies:
         Raises:
             TransactionNotFound: no coordinator knows it; use a forced abort for an orphan.
             InvalidTxnStatus: it is OPEN, and all its participants are registered.
-            PartitionUnavailable: a broker cannot be reached; what was done before it stays done.
+            PartitionUnavailable, TimeLimitExceeded: a broker could not be asked, and on the others
+                there was nothing to do.
         """
         transaction = self._coordinator.get(txn_id)
         action = action_of(transaction.status)
@@ -67,17 +79,15 @@ class Remedies:
             action=action,
             confirmed=confirmed.get(txn_id, frozenset()),
         )
-        replayed = [
-            participant
-            for database in self._brokers
-            for participant in _end_everything(database, command)
-        ]
+        replayed, fault = self._on_each(lambda database: _end_everything(database, command))
         with self._database.session() as session:
             session.run("retry_now", tc_id=txn_id.tc_id, sequence=txn_id.sequence)
         if replayed:
             logger.warning(
                 "decision replayed", txn_id=str(txn_id), action=action.value, participants=replayed
             )
+        elif fault is not None:
+            raise fault
         return Retried(transaction=self._coordinator.get(txn_id), replayed=tuple(replayed))
 
     def force_abort_acks(self, name: SubscriptionName, txn_id: TxnID) -> int:
@@ -90,6 +100,8 @@ class Remedies:
         Raises:
             TransactionNotFound: it holds nothing of the subscription.
             InvalidTxnStatus: its coordinator says OPEN or committed; nothing was changed.
+            PartitionUnavailable, TimeLimitExceeded: a broker could not be asked, and on the others
+                it holds nothing.
         """
         status = self._status(txn_id)
         if status is not None and action_of(status) is not TxnAction.ABORT:
@@ -98,34 +110,33 @@ class Remedies:
                 current_status=status.value,
             )
         command = EndCommand(txn_id=txn_id, action=TxnAction.ABORT)
-        messages, held = 0, False
-        for database in self._brokers:
-            for row in _ack_holders(database, txn_id):
-                if subscription_of(row) == name:
-                    messages, held = messages + _end_acks(database, row, command), True
-        if not held:
-            raise TransactionNotFound(f"{txn_id} holds nothing of {name}.")
+        given_back, fault = self._on_each(
+            lambda database: [
+                _end_acks(database, row, command)
+                for row in _ack_holders(database, txn_id)
+                if subscription_of(row) == name
+            ]
+        )
+        if not given_back:
+            raise fault or TransactionNotFound(f"{txn_id} holds nothing of {name}.")
         logger.warning("orphan's acknowledgements given back", name=str(name), txn_id=str(txn_id))
-        return messages
+        return sum(given_back)
 
     def _register(self, transaction: Transaction) -> Retried:
         txn_id = transaction.txn_id
         partitions = {part.partition for part in transaction.partitions}
         subscriptions = {(part.subscription, part.broker) for part in transaction.subscriptions}
-        new_partitions = [
-            partition
-            for database in self._brokers
-            for row in _spans(database, txn_id)
-            if (partition := partition_of(row)) not in partitions
-        ]
-        new_subscriptions = [
-            name
-            for database in self._brokers
-            for row in _ack_holders(database, txn_id)
-            if ((name := subscription_of(row)), database.name) not in subscriptions
-        ]
+        found, fault = self._on_each(
+            lambda database: (
+                *map(partition_of, _spans(database, txn_id)),
+                *((subscription_of(row), database.name) for row in _ack_holders(database, txn_id)),
+            )
+        )
+        missing = [one for one in found if one not in partitions and one not in subscriptions]
+        new_partitions = [one for one in missing if isinstance(one, PartitionName)]
+        new_subscriptions = [one[0] for one in missing if isinstance(one, tuple)]
         if not new_partitions and not new_subscriptions:
-            raise InvalidTxnStatus(
+            raise fault or InvalidTxnStatus(
                 f"{txn_id} is OPEN, and its participants are as they should be; end it first.",
                 current_status=TxnStatus.OPEN.value,
             )
@@ -136,6 +147,20 @@ class Remedies:
         registered = tuple(map(str, (*new_partitions, *new_subscriptions)))
         logger.warning("participants registered", txn_id=str(txn_id), participants=registered)
         return Retried(transaction=self._coordinator.get(txn_id), registered=registered)
+
+    def _on_each(
+        self, work: Callable[[Database], Sequence[_T]]
+    ) -> tuple[list[_T], EngineError | None]:
+        """Do something on every broker that answers; also answers why one does not."""
+        done: list[_T] = []
+        fault: EngineError | None = None
+        for database in self._brokers:
+            try:
+                done += work(database)
+            except (PartitionUnavailable, TimeLimitExceeded) as error:
+                fault = error
+                logger.warning("broker left out", broker=database.name, reason=error.message)
+        return done, fault
 
     def _status(self, txn_id: TxnID) -> TxnStatus | None:
         try:

@@ -8,7 +8,12 @@ import structlog
 
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.remedies import Remedies
-from engine.model.errors import InvalidTxnStatus, TopicInUse, TransactionNotFound
+from engine.model.errors import (
+    InvalidTxnStatus,
+    PartitionUnavailable,
+    TopicInUse,
+    TransactionNotFound,
+)
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, TxnAction
@@ -63,17 +68,19 @@ class SubscriptionOperations:
         return tuple(dict.fromkeys(ended))
 
     def _end(self, name: SubscriptionName, txn_id: TxnID) -> None:
-        """End a transaction on this subscription: as it was decided, else by aborting it."""
+        """End a transaction on this subscription: as it was decided, else by aborting it. What a
+        broker has that is away waits; the seek finds whether that concerns it."""
         logger.warning("transaction ended for a seek", name=str(name), txn_id=str(txn_id))
-        try:
-            with suppress(InvalidTxnStatus):
-                self._coordinator.end(
-                    txn_id,
-                    TxnAction.ABORT,
-                    reason=EndReason.OPERATOR,
-                    detail=f"seek of {name} by force",
-                )
-            self._remedies.retry(txn_id)
-        except TransactionNotFound:
-            with suppress(TransactionNotFound):
-                self._remedies.force_abort_acks(name, txn_id)
+        with suppress(PartitionUnavailable):
+            try:
+                with suppress(InvalidTxnStatus):
+                    self._coordinator.end(
+                        txn_id,
+                        TxnAction.ABORT,
+                        reason=EndReason.OPERATOR,
+                        detail=f"seek of {name} by force",
+                    )
+                self._remedies.retry(txn_id)
+            except TransactionNotFound:
+                with suppress(TransactionNotFound):
+                    self._remedies.force_abort_acks(name, txn_id)

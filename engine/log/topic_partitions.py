@@ -7,8 +7,10 @@ the next creation of the same topic, or by the sweep that finishes deletions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+
+import structlog
 
 from engine.log.brokers import Brokers
 from engine.log.retention import delete_dropped
@@ -17,6 +19,8 @@ from engine.model.errors import PartitionUnavailable, TimeLimitExceeded
 from engine.model.topic import Topic
 from engine.model.topic_name import TopicName
 from engine.postgres.database import Database, Row, Session
+
+logger = structlog.get_logger(__name__)
 
 #: How long a deletion goes on with the topic's rows; the sweep has the rest.
 _AT_ONCE_SECONDS = 0.1
@@ -30,36 +34,59 @@ def spread(partitions: int, name: TopicName, brokers: Sequence[str]) -> tuple[st
     return tuple(brokers[(start + number) % len(brokers)] for number in range(partitions))
 
 
-def make_partitions(brokers: Brokers, topic: Topic, check: Callable[[], object]) -> None:
+def make_partitions(
+    brokers: Brokers,
+    topic: Topic,
+    check: Callable[[], object],
+    *,
+    needed: Collection[str] | None = None,
+) -> None:
     """Make the partitions that are missing, and tell those that exist their retention.
 
     The home broker of the topic's subscriptions comes first. Another broker gets the subscriptions
     before its partitions, so that these are made with their cursors, and retention there knows who
     has not read them.
 
+    Args:
+        needed: the brokers without which it cannot go, by default all; another one that is away is
+            left to the next creation.
+
     Raises:
         PartitionUnavailable: a broker cannot be reached.
     """
     subscriptions: list[Row] = []
     for broker in dict.fromkeys(topic.brokers):
-        with brokers.get(broker).transaction() as session:
-            session.run("hold_topic_id", topic_id=topic.topic_id)
-            check()
-            for subscription in subscriptions:
-                session.run("create_subscription", **subscription._asdict())
-            for number, owner in enumerate(topic.brokers):
-                if owner == broker:
-                    _make_partition(session, topic, number)
-            session.run(
-                "set_retention",
-                topic_id=topic.topic_id,
-                retention_ms=topic.settings.retention_ms,
-                retention_bytes=topic.settings.retention_bytes,
-            )
-            if broker == topic.brokers[0] and len(set(topic.brokers)) > 1:
-                subscriptions = session.all(
-                    "subscriptions_to_copy", topic_id=topic.topic_id, name=None
-                )
+        try:
+            found = _make_on(brokers.get(broker), topic, subscriptions, check)
+        except PartitionUnavailable as error:
+            if needed is None or broker in needed:
+                raise
+            logger.warning("broker left out", broker=broker, reason=error.message)
+        else:
+            subscriptions = subscriptions or found
+
+
+def _make_on(
+    database: Database, topic: Topic, subscriptions: Sequence[Row], check: Callable[[], object]
+) -> list[Row]:
+    """The same on one broker; the home answers the subscriptions that the others get."""
+    with database.transaction() as session:
+        session.run("hold_topic_id", topic_id=topic.topic_id)
+        check()
+        for subscription in subscriptions:
+            session.run("create_subscription", **subscription._asdict())
+        for number, owner in enumerate(topic.brokers):
+            if owner == database.name:
+                _make_partition(session, topic, number)
+        session.run(
+            "set_retention",
+            topic_id=topic.topic_id,
+            retention_ms=topic.settings.retention_ms,
+            retention_bytes=topic.settings.retention_bytes,
+        )
+        if database.name != topic.brokers[0] or len(set(topic.brokers)) == 1:
+            return []
+        return session.all("subscriptions_to_copy", topic_id=topic.topic_id, name=None)
 
 
 def delete_partitions(database: Database, topic_id: int) -> None:

@@ -75,7 +75,8 @@ class Topics:
             InvalidRequest: impossible settings, a name that :meth:`TopicName.parse` refuses, or one
                 that is reserved for system topics.
             TopicConflict: it exists, and this would change settings that cannot change.
-            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
+            PartitionUnavailable: a broker of the topic cannot be reached; repeating the call
+                completes it.
         """
         if name.is_system:
             raise InvalidRequest(
@@ -83,7 +84,10 @@ class Topics:
             )
         TopicName.parse(str(name))  # A name may be put together from any parts.
         topic, created = self._ensure(name, settings)
-        self._ensure(name.snapshot_topic(), TopicSettings(partitions=len(self._brokers.names)))
+        # Snapshots are kept on the broker of their partition: one that is away and has none of the
+        # topic may lack its part for longer.
+        snapshots = TopicSettings(partitions=len(self._brokers.names))
+        self._ensure(name.snapshot_topic(), snapshots, needed=topic.brokers)
         return topic, created
 
     def get(self, name: TopicName, *, fresh: bool = False) -> Topic:
@@ -289,7 +293,9 @@ class Topics:
         """See :meth:`engine.log.topic_deletions.TopicDeletions.finish`."""
         return self._deletions.finish()
 
-    def _ensure(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
+    def _ensure(
+        self, name: TopicName, settings: TopicSettings, *, needed: Collection[str] | None = None
+    ) -> tuple[Topic, bool]:
         check_bounds(settings, _BOUNDS)
         with self._catalog.transaction() as session:
             row = session.one(
@@ -309,16 +315,17 @@ class Topics:
         try:
             topic = self._grow(self.get(name, fresh=True), settings) if row is None else _topic(row)
         except TopicNotFound:  # it has been deleted since it was in the way
-            return self._ensure(name, settings)
+            return self._ensure(name, settings, needed=needed)
         # Under the topic's lock, so that a deletion does not miss partitions that are made while it
         # runs, and so that the brokers hear of two changes in the order of the catalog.
         with self._catalog.transaction() as session:
             held = session.one("hold_topic", topic_id=topic.topic_id)
             if held is not None:
                 topic = _topic(held)
-                make_partitions(self._brokers, topic, partial(self.check_held, session, topic))
+                check = partial(self.check_held, session, topic)
+                make_partitions(self._brokers, topic, check, needed=needed)
         if held is None:
-            return self._ensure(name, settings)
+            return self._ensure(name, settings, needed=needed)
         return self._remember(topic), created
 
     def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:

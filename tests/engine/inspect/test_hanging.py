@@ -11,7 +11,12 @@ import pytest
 
 from engine import Engine
 from engine.inspect.hanging import Hanging
-from engine.model.errors import InvalidRequest, InvalidTxnStatus, TransactionNotFound
+from engine.model.errors import (
+    InvalidRequest,
+    InvalidTxnStatus,
+    PartitionUnavailable,
+    TransactionNotFound,
+)
 from engine.model.hanging import HangingClass, Patience, RemedyAction
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
@@ -200,6 +205,39 @@ def test_a_missed_decision_is_replayed_and_never_reversed(
     else:
         backlog = engine.subscriptions.describe(SUBSCRIPTION).partitions[0].backlog
         assert backlog == (1 if committed else 2)
+
+
+@pytest.mark.parametrize("away", ["broker-1", "broker-2"])
+def test_a_broker_that_is_away_delays_only_its_own_remedies(engine: Engine, away: str) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    brokers = engine.topics.get(TOPIC).brokers
+    here, there = sorted((P0, P1), key=lambda partition: brokers[partition.number] == away)
+    for partition in (P0, P1):
+        engine.produce(partition, batch("a"))
+    missed, undecided = open_txn(engine), open_txn(engine)
+    for partition in (P0, P1):
+        engine.log.append(partition, batch("b"), txn_id=missed)
+        engine.log.append(partition, batch("c"), txn_id=undecided)
+    decided(engine, missed, TxnStatus.COMMITTED)
+    for message in engine.receive(SUBSCRIPTION, "c1"):
+        engine._acks.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=ORPHAN)
+
+    with unreachable(engine, away):
+        assert engine.remedies.retry(missed).replayed == (str(here),)
+        assert engine.remedies.retry(undecided).registered == (str(here),)
+        assert engine.remedies.force_abort_acks(SUBSCRIPTION, ORPHAN) == 1
+        for remedy in (
+            lambda: engine.remedies.retry(missed),
+            lambda: engine.remedies.retry(undecided),
+            lambda: engine.remedies.force_abort_acks(SUBSCRIPTION, ORPHAN),
+        ):
+            with pytest.raises(PartitionUnavailable):
+                remedy()
+    assert engine.remedies.retry(missed).replayed == (str(there),)
+    assert engine.remedies.retry(undecided).registered == (str(there),)
+    assert engine.remedies.force_abort_acks(SUBSCRIPTION, ORPHAN) == 1
+    assert walked(engine) == []
 
 
 def test_a_decided_transaction_is_missed_where_it_is_not_registered(engine: Engine) -> None:

@@ -14,7 +14,7 @@ import pytest
 from engine import Engine
 from engine.log import questions, topic_deletions, topic_partitions
 from engine.log.brokers import Brokers, Location
-from engine.log.topic_partitions import make_partitions
+from engine.log.topic_partitions import make_partitions, spread
 from engine.model.errors import (
     CoordinatorUnavailable,
     InvalidRequest,
@@ -206,6 +206,24 @@ def test_creation_that_a_crash_interrupted_goes_on(engine: Engine) -> None:
     txn = open_txn(engine)
     engine.produce(missing, batch("b"), txn_id=txn)
     assert engine.log.status(missing).snapshot is not None
+
+
+@pytest.mark.parametrize("away", ["broker-1", "broker-2"])
+def test_a_broker_that_is_away_hinders_no_topic_that_it_has_nothing_of(
+    engine: Engine, away: str
+) -> None:
+    names = (TopicName("public", "another", f"topic-{number}") for number in range(9))
+    [home] = {"broker-1", "broker-2"} - {away}
+    on = {spread(1, name, ("broker-1", "broker-2"))[0]: name for name in names}
+    with unreachable(engine, away):
+        assert engine.topics.create(on[home], TopicSettings())[1]
+        assert not engine.topics.create(on[home], TopicSettings(retention_ms=5))[1]
+        with pytest.raises(PartitionUnavailable):
+            engine.topics.create(on[away], TopicSettings())
+    assert not engine.topics.create(on[away], TopicSettings())[1]
+    for topic in on.values():
+        engine.produce(PartitionName(topic, 0), batch("a"), txn_id=open_txn(engine))
+        assert engine.log.status(PartitionName(topic, 0)).snapshot is not None
 
 
 def test_a_deleted_topic_is_gone_with_all_that_it_had(engine: Engine) -> None:
@@ -724,7 +742,7 @@ def test_a_creation_that_a_deletion_has_passed_makes_no_partition(
     """Its connection to the catalog is lost, and it does not know that yet."""
     other = another(engine)
 
-    def passed(brokers: Brokers, topic: Topic, *rest: Any) -> None:
+    def passed(brokers: Brokers, topic: Topic, *rest: Any, **options: Any) -> None:
         if topic.name == TOPIC:
             coordinator_sql(
                 engine,
@@ -732,7 +750,7 @@ def test_a_creation_that_a_deletion_has_passed_makes_no_partition(
                 " WHERE datname = current_database() AND state = 'idle in transaction'",
             )
             other.topics.delete(TOPIC)
-        make_partitions(brokers, topic, *rest)
+        make_partitions(brokers, topic, *rest, **options)
 
     monkeypatch.setattr("engine.log.topics.make_partitions", passed)
     try:

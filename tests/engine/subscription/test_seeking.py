@@ -40,6 +40,7 @@ from tests.engine.support import (
     sql,
     subscribe,
     texts,
+    unreachable,
 )
 
 EARLIEST, LATEST = InitialPosition
@@ -199,6 +200,18 @@ def test_by_force_each_brokers_transactions_end(
     txns = [claim(engine, message) for message in messages]
     assert sorted(seek(engine, EARLIEST, force=True)) == txns
     assert received(engine) == ["a", "a"]
+
+
+def test_by_force_it_works_while_a_broker_is_away_that_has_nothing_of_the_topic(
+    engine: Engine,
+) -> None:
+    [a] = ready(engine, "a")
+    txn = claim(engine, a)
+    [home] = engine.topics.get(SUBSCRIPTION.topic).brokers
+    [other] = {"broker-1", "broker-2"} - {home}
+    with unreachable(engine, other):
+        assert seek(engine, EARLIEST, force=True) == (txn,)
+        assert received(engine) == ["a"]
 
 
 def test_by_force_nothing_is_ended_for_an_offset_that_is_not_there(engine: Engine) -> None:

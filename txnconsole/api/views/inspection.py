@@ -84,7 +84,7 @@ class RetryOfTransaction(TransactionEndpoint):
         """If it is decided, the recorded decision (never the opposite one) is carried out wherever
         it has not been. If it is open, participants that hold something of it without being listed
         are registered, so that its end reaches them. 409 `InvalidTxnStatus` when there is nothing
-        to mend."""
+        to mend, 503 when a broker does not answer and the others have nothing to mend."""
         return Retried.of(operations.retry(self.actor(), self.txn_id, call.body.reason.strip()))
 
 
