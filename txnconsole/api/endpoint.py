@@ -63,6 +63,8 @@ class HasPermission(BasePermission):
         if principal is not None and principal.may(needed.needs):
             return True
         self.message = f"This needs the permission {needed.needs}; GET /api/v1/me tells yours."
+        if principal is not None and principal.read_only:
+            self.message += " While the console is read-only, its sessions only read; tokens go on."
         return False
 
 

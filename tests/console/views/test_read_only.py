@@ -46,6 +46,7 @@ def test_its_session_changes_nothing_over_rest_either(orders: Orders, admin: Cli
     assert admin.get(address).status_code == 200
     answer = admin.post(f"{address}/abort", {"reason": "x"}, content_type="application/json")
     assert answer.status_code == 403
+    assert "While the console is read-only" in answer.json()["detail"]
 
 
 def test_the_environment_stands_at_the_top(
