@@ -38,7 +38,21 @@ def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: 
         silenced = txnctl("-o", "json", "alerts", "silence", f"partition:{topic}:*", *why).json[0]
         [alert] = txnctl("-o", "json", "alerts", "list", "--rule", topic).json
         assert alert["silenced_until"] == silenced["until"]
+        shown = txnctl("alerts", "silences", role="viewer").out
+        assert f"partition:{topic}:*" in shown
+        assert "planned work" in shown
         assert txnctl("alerts", "unsilence", str(silenced["id"])).code == 0
+        holding = txnctl("-o", "json", "alerts", "silences").json
+        assert silenced["id"] not in [each["id"] for each in holding]
+        [over] = [
+            each
+            for each in txnctl("-o", "json", "alerts", "silences", "--all").json
+            if each["id"] == silenced["id"]
+        ]
+        assert over["ended_at"]
+        rules = txnctl("-o", "json", "alerts", "rules", "--limit", "500", role="viewer").json
+        assert made["id"] in [each["id"] for each in rules]
+        assert topic in txnctl("alerts", "rules", "--limit", "500").out
         assert txnctl("alerts", "list", "--state", "nothing").code == 2
         program.post(f"/transactions/{txn_id}/abort", json={}).raise_for_status()
         admin.delete(f"/alerts/rules/{made['id']}").raise_for_status()

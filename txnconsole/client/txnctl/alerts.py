@@ -1,4 +1,4 @@
-"""``txnctl alerts``: what fires, silences, and saying that somebody sees to it."""
+"""``txnctl alerts``: what fires, by which rules, silences, and saying that somebody sees to it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,27 @@ _SILENCE = (
     ("objects", "objects_matching", exact),
     ("until", "until", moment),
     ("reason", "reason", plain),
+)
+
+_SILENCES = (
+    Column("SILENCE", "id", exact, right=True),
+    Column("OBJECTS", "objects_matching", exact),
+    Column("RULE ID", "rule_id", exact, right=True),
+    Column("UNTIL", "until", moment),
+    Column("ENDED", "ended_at", moment),
+    Column("BY", "created_by", prose=True, spare=True),
+    Column("REASON", "reason", prose=True),
+)
+_RULES = (
+    Column("RULE ID", "id", exact, right=True),
+    Column("RULE", "name", prose=True),
+    Column("SEVERITY", "severity"),
+    Column("FIRES ABOVE", "shown_threshold", right=True),
+    Column("FOR", "for_ms", duration, right=True),
+    Column("TOPICS", "topics", exact),
+    Column("FIRING", "firing", right=True),
+    Column("ENABLED", "enabled"),
+    Column("MEASURES", "measures", prose=True, spare=True),
 )
 
 
@@ -113,6 +134,35 @@ def unsilence(
     """End a silence now."""
     session = session_of(context)
     session.show(session.send("DELETE", f"/alerts/silences/{silence}", {}), _SILENCE)
+
+
+@app.command()
+def silences(
+    context: typer.Context,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that are over; else those that hold.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+) -> None:
+    """List silences, the newest first."""
+    session = session_of(context)
+    holding = None if everything else "true"
+    session.show_rows(session.pages("/alerts/silences", limit=limit, open=holding), _SILENCES)
+
+
+@app.command()
+def rules(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+) -> None:
+    """List the rules, with the ids that a silence takes."""
+    session = session_of(context)
+    rows = session.pages("/alerts/rules", limit=limit)
+    if session.output is Output.TABLE:
+        rows = (
+            row | {"shown_threshold": _with_unit(row["threshold"], row["unit"])} for row in rows
+        )
+    session.show_rows(rows, _RULES)
 
 
 def _written(rows: Iterable[Json]) -> Iterator[Json]:
