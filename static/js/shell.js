@@ -11,6 +11,8 @@ import { startPreferences } from "./preferences.js";
 import { retry, startRegions } from "./regions.js";
 import { startStanding } from "./standing.js";
 
+let patience = 0;
+
 /** Writes a frame's figures into the elements that carry their names. */
 export function showFigures(figures) {
   for (const [name, value] of Object.entries(figures)) {
@@ -28,6 +30,13 @@ function showFiring({ detail: { firing } }) {
   document.title = (firing ? `(${firing}) ` : "") + document.title.replace(/^\(\d+\) /, "");
 }
 
+/** A second Enter or click, while a form is on its way, would ask for the same once more. */
+function sendOnce(event) {
+  if (event.defaultPrevented || event.target.method !== "post") return;
+  if (event.timeStamp < patience) event.preventDefault();
+  else patience = event.timeStamp + 2000;
+}
+
 // Only where the browser trusts the connection; without it there is no card when the server is away.
 addEventListener("load", () => navigator.serviceWorker?.register("/offline.js").catch(() => {}));
 
@@ -40,4 +49,5 @@ startKeys();
 startCopying();
 live?.addEventListener("delta", ({ detail }) => detail.figures && showFigures(detail.figures));
 live?.addEventListener("alerts", showFiring);
+document.addEventListener("submit", sendOnce);
 document.addEventListener("click", (event) => event.target.closest("[data-retry]") && retry());

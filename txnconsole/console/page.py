@@ -12,6 +12,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.gzip import gzip_page
@@ -44,7 +45,8 @@ View = Callable[Concatenate[ConsoleRequest, P], HttpResponseBase]
 def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpResponseBase]]:
     """Let in whoever holds the permission, and turn the engine's errors into pages.
 
-    Anonymous requests are sent to the login page, except those of a page's own script, which get a
+    Anonymous requests are sent to the login page, forms so that it leads back to the page that they
+    were on, except those of a page's own script, which get a
     401 that the script understands. The answer is for its sender only: shared caches must not keep
     it.
     """
@@ -175,8 +177,19 @@ def sought(request: HttpRequest) -> str:
 def _to_login(request: HttpRequest) -> HttpResponse:
     if asked_by_script(request):
         return HttpResponse("Signed out. Reload the page to sign in.", status=401)
-    address = urlsplit(request.get_full_path())
-    return redirect_to_login(address.path + (f"?{address.query}" if address.query else ""))
+    if request.method in ("GET", "HEAD"):
+        return redirect_to_login(_path_of(request.get_full_path()))
+    # Its address may know forms alone, and signing in does not send the form again.
+    asked_on = request.headers.get("Referer", "")
+    is_ours = urlsplit(asked_on).netloc == request.get_host()
+    back = _path_of(asked_on) if is_ours else reverse("console:overview")
+    return redirect_to_login(back, f"{reverse('console:login')}?unsent=1")
+
+
+def _path_of(address: str) -> str:
+    """A page of ours without the host."""
+    parts = urlsplit(address)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
 
 
 def _actor(request: HttpRequest, principal: Principal) -> Actor:

@@ -72,6 +72,38 @@ def test_the_palette_goes_anywhere_and_does_things(watched: Watched) -> None:
         page.keyboard.press("Enter")
 
 
+@pytest.mark.parametrize("address", ["/coordinators", "/transactions", "/audit"])
+def test_what_the_palette_finds_is_in_sight_on_every_page(watched: Watched, address: str) -> None:
+    page = watched.page
+    page.goto(address)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("dark")
+    page.wait_for_function(
+        """() => {
+          const option = document.querySelector("#palette-finds [role=option]");
+          if (!option) return false;
+          const found = option.getBoundingClientRect();
+          const around = document.querySelector("#palette").getBoundingClientRect();
+          return around.top < found.top && found.top < found.bottom && found.bottom < around.bottom;
+        }"""
+    )
+
+
+def test_a_second_enter_sends_a_form_no_second_time(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/pipeline/start/metrics")
+    page.route("**/pipeline/start/metrics", lambda route: route.fulfill(status=204))
+    sends = """() => {
+      let isSent;
+      document.addEventListener("submit", (event) => { isSent = !event.defaultPrevented; });
+      document.querySelector("main form[method=post]").requestSubmit();
+      return isSent;
+    }"""
+    with page.expect_request("**/pipeline/start/metrics"):
+        assert page.evaluate(sends)
+    assert not page.evaluate(sends)
+
+
 def test_what_is_chosen_stays_so_when_the_server_answers_after_that(watched: Watched) -> None:
     page = watched.page
     page.goto("/")

@@ -141,3 +141,28 @@ def test_the_address_to_go_on_to_is_ours() -> None:
             "/login", {"username": "ann", "password": _PASSWORD, "next": elsewhere}
         )
         assert answer["Location"] == "/"
+
+
+def test_a_form_that_came_too_late_leads_back_to_its_page_and_says_so(ann: User) -> None:
+    client = Client()
+    answer = client.post(
+        "/pipeline/7/repeat", headers={"referer": "http://testserver/pipeline/7?x=1"}
+    )
+    assert answer.status_code == 302
+    card = client.get(answer["Location"])
+    assert "was not done" in card.content.decode()
+    signed_in = client.post(
+        answer["Location"],
+        {"username": "ann", "password": _PASSWORD, "next": card.context["next"]},
+    )
+    assert signed_in["Location"] == "/pipeline/7?x=1"
+
+
+def test_a_form_of_another_sites_page_leads_to_the_overview(ann: User) -> None:
+    answer = Client().post("/pipeline/7/repeat", headers={"referer": "http://elsewhere/pipeline/7"})
+    assert answer["Location"] == "/login?unsent=1&next=/"
+
+
+def test_who_comes_to_a_page_is_told_of_nothing_that_was_not_done(ann: User) -> None:
+    answer = Client().get("/pipeline/7", follow=True)
+    assert "was not done" not in answer.content.decode()
