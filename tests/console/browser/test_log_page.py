@@ -167,6 +167,22 @@ def test_every_entry_is_reached_by_the_keyboard(watched: Watched, producer: Prod
     expect(page.locator("#dialog")).to_be_hidden()
 
 
+def test_the_entry_with_the_focus_stands_out_among_those_of_its_transaction(
+    watched: Watched, producer: Producer
+) -> None:
+    producer.produce("a", "b", "c", txn_id=producer.begin())
+    page = open_log(watched, producer)
+    cell(page, 0).focus()
+    page.keyboard.press("ArrowRight")
+    expect(cell(page, 1)).to_be_focused()
+    expect(page.locator("#grid .same")).to_have_count(3)
+    widths = [
+        cell(page, offset).evaluate("(one) => parseFloat(getComputedStyle(one).outlineWidth)")
+        for offset in range(3)
+    ]
+    assert widths[0] == widths[2] < widths[1]
+
+
 def test_any_offset_can_be_gone_to_and_the_end_followed_again(
     watched: Watched, producer: Producer
 ) -> None:
