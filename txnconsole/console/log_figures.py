@@ -8,10 +8,12 @@ from typing import Any
 from engine.model.txn_status import TxnStatus
 from txnconsole.console.plots import as_json, empty_figure, span_bar
 
-#: Seconds where marks are nearer to each other than a minute, which is what fits on a phone.
+#: Seconds where marks are nearer to each other than a minute, which is what fits on a phone. Where
+#: they are hours apart the day stands below the first of each.
 _TICKS = [
     {"dtickrange": [None, 59_999], "value": "%H:%M:%S"},
-    {"dtickrange": [60_000, None], "value": "%H:%M"},
+    {"dtickrange": [60_000, 3_599_999], "value": "%H:%M"},
+    {"dtickrange": [3_600_000, None], "value": "%H:%M\n%b %-d"},
 ]
 
 
@@ -37,7 +39,7 @@ def _positions() -> dict[str, Any]:
     )
     figure.update_layout(
         hovermode="x unified",
-        margin={"l": 62, "r": 104, "t": 10, "b": 28},
+        margin={"l": 62, "r": 104, "t": 10, "b": 40},
         xaxis={"type": "date", "tickformatstops": _TICKS, "nticks": 5, "showgrid": False},
         yaxis={"tickformat": ",d", "nticks": 5},
     )

@@ -116,3 +116,84 @@ def test_the_longest_names_go_on_below_themselves_on_a_narrow_screen(
         found[address] = watched.page.locator(whole).evaluate(beyond)
     assert {address: wide for address, wide in found.items() if wide > 0} == {}
     assert all("404" in each for each in watched.take_complaints())
+
+
+#: Words of a text that go over a line's end.
+_BROKEN = """
+(one) => {
+  const broken = [];
+  const texts = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    for (const word of texts.currentNode.data.matchAll(/\\w+/g)) {
+      const range = document.createRange();
+      range.setStart(texts.currentNode, word.index);
+      range.setEnd(texts.currentNode, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(({ top }) => top)).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+}
+"""
+_PHONE = {"viewport": {"width": 390, "height": 844}}
+
+
+@pytest.mark.parametrize("options", [_PHONE], ids=["phone"])
+def test_names_go_on_below_themselves_between_words(watched: Watched, producer: Producer) -> None:
+    name = "treasury/settlement/end-of-day-of-all-clearing-houses"
+    with producer.server.client("admin") as admin:
+        admin.put(f"/topics/{name}", json={}).raise_for_status()
+        admin.put(f"/topics/{name}/subscriptions/nightly", json={}).raise_for_status()
+    producer.topic = name
+    producer.produce("hidden", txn_id=(txn_id := producer.begin()))
+    addresses = (
+        "/topics?q=treasury",
+        "/snapshots?q=treasury",
+        "/subscriptions?q=treasury",
+        f"/transactions/{txn_id}",
+    )
+    broken = {}
+    for address in addresses:
+        watched.page.goto(address)
+        row = watched.page.locator("th.name", has_text="treasury/settlement/").first
+        expect(row).to_be_visible()
+        expect(row).to_contain_text(name)
+        broken[address] = row.evaluate(_BROKEN)
+    assert not any(broken.values()), broken
+
+
+@pytest.mark.parametrize("options", [_PHONE], ids=["phone"])
+def test_the_tab_that_one_is_on_is_in_sight(watched: Watched, producer: Producer) -> None:
+    page = watched.page
+    page.goto(f"/topics/{producer.topic}/partitions/0/models")
+    expect(page.locator(".tabs [aria-current]")).to_be_in_viewport(ratio=0.9)
+
+
+@pytest.mark.parametrize("options", [_PHONE], ids=["phone"])
+def test_no_figure_of_a_coordinator_is_half_covered(watched: Watched) -> None:
+    page = watched.page
+    page.goto("/coordinators")
+    assert (
+        page.locator("#tc-0 td").evaluate_all(
+            """(cells) => cells.filter((cell) => {
+          const text = document.createRange();
+          text.selectNodeContents(cell);
+          const { right, top, bottom, width } = text.getBoundingClientRect();
+          if (!width || right > cell.closest(".scroll").getBoundingClientRect().right) return false;
+          return !cell.contains(document.elementFromPoint(right - 2, (top + bottom) / 2));
+        }).map((cell) => cell.textContent)"""
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 1400, "height": 900}}], ids=["laptop"])
+def test_a_long_name_pushes_no_column_of_topics_out_of_sight(
+    watched: Watched, producer: Producer
+) -> None:
+    name = producer.server.topic(prefix="settlement-events-of-all-subsidiaries-in-europe")
+    producer.topic = name
+    producer.produce("hidden", txn_id=producer.begin())
+    watched.page.goto(f"/topics?q={name}")
+    expect(watched.page.locator("th.name")).to_have_count(1)
+    table = watched.page.locator("main .scroll")
+    assert table.evaluate("(one) => one.scrollWidth - one.clientWidth") == 0

@@ -189,3 +189,13 @@ def test_a_topic_is_made_and_deleted(watched: Watched, producer: Producer) -> No
     page.wait_for_url("**/topics")
     # The page below the dialog may have read itself again before the browser left it.
     assert all("404" in complaint for complaint in watched.take_complaints())
+
+
+def test_a_history_of_two_days_names_the_days_below_its_hours(
+    watched: Watched, producer: Producer
+) -> None:
+    producer.produce("a")
+    watched.page.goto(f"/topics/{producer.topic}/partitions/0/history?range=2d")
+    day = watched.page.locator("#history .xtick tspan", has_text=re.compile(r"^[A-Z][a-z]{2} \d+$"))
+    expect(day.first).to_be_attached()
+    assert day.first.evaluate("(one) => getComputedStyle(one).fill") != "none"

@@ -11,8 +11,10 @@ from django.utils import timezone
 from engine.model.ranges import Ranges
 from txnconsole.console.templatetags.console import (
     aborted_marks,
+    by_parts,
     lag_bar,
     linked_object,
+    linked_transaction,
     moment,
     offsets,
     place,
@@ -87,7 +89,24 @@ def test_a_state_has_icon_word_and_colour() -> None:
 def test_an_object_is_a_link_when_it_has_a_page_and_bears_its_kind_where_its_form_does_not_tell(
     text: str, told: str
 ) -> None:
-    assert linked_object(text) == told
+    assert linked_object(text).replace("<wbr>", "") == told
+
+
+def test_a_name_may_go_on_in_the_next_line_after_each_slash_and_is_text() -> None:
+    assert by_parts("a/<b>/c:0") == "a/<wbr>&lt;b&gt;/<wbr>c:0"
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        ("67 offsets behind 3:126", '67 offsets behind <a href="/transactions/3:126">3:126</a>'),
+        ("3:126, of ann", '<a href="/transactions/3:126">3:126</a>, of ann'),
+        ("of ann <job 3:126>", "of ann &lt;job 3:126&gt;"),
+        ("17 of 20 that ended", "17 of 20 that ended"),
+    ],
+)
+def test_an_alert_leads_to_the_transaction_that_it_is_about(detail: str, told: str) -> None:
+    assert linked_transaction(detail).replace(' class="mono"', "") == told
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -151,3 +152,12 @@ def test_an_empty_list_of_jobs_and_a_job_that_is_not_there(engine: Engine, viewe
         in viewer.get("/transactions/bulk").content.decode()
     )
     assert viewer.get("/transactions/bulk/99").status_code == 404
+
+
+def test_a_jobs_filter_is_shown_as_a_program_has_sent_it(viewer: Client) -> None:
+    sent = {"owner": "alice", "overdue": True}
+    job = Job.objects.create(
+        kind="bulk_abort", parameters={"filter": sent}, who="ann", reason=REASON, total=0
+    )
+    page = html.unescape(viewer.get(f"/transactions/bulk/{job.pk}").content.decode())
+    assert '{"owner": "alice", "overdue": true}' in page

@@ -129,6 +129,32 @@ def test_what_a_job_said_is_shown_to_those_who_may_read_payloads(
     assert WITHHELD in page
 
 
+def test_a_run_tells_each_figure_once_in_words_and_parameters_as_they_were_sent(
+    engine: Engine, viewer: Client
+) -> None:
+    run = _run(
+        parameters={"topics": "public/*", "verify": True},
+        figures={"rows_in": 12345, "rows_out": 7, "unaudited": 23456, "since": "2026-11-01"},
+    )
+    page = viewer.get(f"/pipeline/{run.pk}").content.decode()
+    assert page.count("12,345") == 1
+    assert "12345" not in page
+    assert "rows_" not in page
+    assert re.search(r"<dt>Unaudited</dt><dd[^>]*>23,456</dd>", page)
+    assert re.search(r"<dt>Since</dt><dd[^>]*>2026-11-01</dd>", page)
+    assert re.search(r"<dt>verify</dt><dd[^>]*>true</dd>", page)
+    assert re.search(r"<dt>topics</dt><dd[^>]*>public/\*</dd>", page)
+
+
+def test_a_run_that_cannot_be_repeated_is_no_page_that_could_not_be_read(
+    engine: Engine, operator: Client
+) -> None:
+    run = _run(state=JobState.DONE, parameters={"of": "an earlier version"})
+    page = operator.post(f"/pipeline/{run.pk}/repeat").content.decode()
+    assert "<h1>That did not work</h1>" in page
+    assert "is not a parameter of this job" in page
+
+
 def test_an_audit_with_findings_is_shown_with_its_evidence(engine: Engine, viewer: Client) -> None:
     finding = {
         "rule": "gap",

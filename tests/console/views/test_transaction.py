@@ -142,7 +142,7 @@ def test_lineage_links_what_was_acknowledged_and_what_was_written(
 def test_atomicity_is_told_for_each_participant(orders: Orders, viewer: Client) -> None:
     text = viewer.get(f"/transactions/{orders.committed}/participants").content.decode()
     assert "All agree" in text
-    assert str(orders.partition) in text
+    assert str(orders.partition) in text.replace("<wbr>", "")
 
 
 def test_participants_stand_in_the_order_of_their_names(engine: Engine, viewer: Client) -> None:
@@ -151,7 +151,7 @@ def test_participants_stand_in_the_order_of_their_names(engine: Engine, viewer: 
     for number in (10, 1, 2, 0):
         produce(engine, PartitionName(TOPIC, number), "hidden", txn_id=txn_id)
     text = viewer.get(f"/transactions/{txn_id}/participants").content.decode()
-    assert re.findall(rf">{TOPIC}:(\d+)</a>", text) == ["0", "1", "2", "10"]
+    assert re.findall(r"<wbr>orders:(\d+)</a>", text) == ["0", "1", "2", "10"]
 
 
 @pytest.mark.parametrize(("role", "shown"), [("operator", True), ("viewer", False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,8 +12,8 @@ from django import template
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from engine.inspect.history import Position
 from engine.inspect.topics import LOG_PARTS
@@ -128,12 +129,39 @@ register.filter("object_name", written)
 
 
 @register.filter
+def by_parts(name: object) -> SafeString:
+    """A name that is too long for its line goes on in the next one after a slash."""
+    return format_html_join(mark_safe("/<wbr>"), "{}", ((part,) for part in str(name).split("/")))
+
+
+@register.filter
 def linked_object(text: str) -> SafeString:
     """The object of an audit entry or an alert; a link when it has a page."""
     address = address_of(text)
     if address is None:
         return format_html("{}", written(text))
-    return format_html('<a href="{}">{}</a>', address, written(text))
+    return format_html('<a href="{}">{}</a>', address, by_parts(written(text)))
+
+
+#: At the beginning of an alert's detail, or after what it hides (txnconsole/alerts/measuring.py).
+_ABOUT = re.compile(r"(?:^|behind )(\d{1,5}:\d{1,18})\b", re.ASCII)
+
+
+@register.filter
+def linked_transaction(detail: str) -> SafeString:
+    """The detail of an alert; the transaction that it is about is a link."""
+    found = _ABOUT.search(detail)
+    if found is None:
+        return format_html("{}", detail)
+    start, end = found.span(1)
+    link = '{}<a class="mono" href="{}">{}</a>{}'
+    return format_html(link, detail[:start], address_of(found[1]), found[1], detail[end:])
+
+
+@register.filter
+def as_sent(value: object) -> str:
+    """A parameter as JSON has it, a text without its quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @register.filter

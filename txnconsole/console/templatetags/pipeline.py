@@ -7,9 +7,9 @@ from datetime import timedelta
 from django import template
 from django.utils.safestring import SafeString
 
-from txnconsole.console.templatetags.console import state
+from txnconsole.console.templatetags.console import as_sent, state
 from txnconsole.jobs.models import JobState
-from txnconsole.quantities import duration
+from txnconsole.quantities import count, duration
 from txnconsole.runs.models import PipelineRun
 
 register = template.Library()
@@ -48,6 +48,12 @@ def figure(run: PipelineRun, name: str) -> int | None:
     """A figure that the run has reported, if it has."""
     value = run.figures.get(name)
     return value if isinstance(value, int) else None
+
+
+@register.filter
+def written_figure(value: object) -> str:
+    """A figure of a job's own: a number, or what else it tells."""
+    return count(value) if isinstance(value, int) else as_sent(value)
 
 
 @register.filter

@@ -32,6 +32,8 @@ from txnconsole.runs.models import PipelineRun, RunOrigin
 
 #: How many of a run's partitions, and of its findings, a page lists.
 _ROWS = 30
+#: Of the figures that a run has told, those that have a place of their own.
+_SHOWN_APART = {"offsets", "rows_in", "rows_out"}
 
 
 class RunForm(forms.Form):
@@ -185,13 +187,13 @@ def repeat(request: ConsoleRequest, run_id: int) -> HttpResponse:
 @require_POST
 @page(Permission.JOB_CANCEL)
 def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
-    """Ask for a reason, and have a run end."""
+    """Have a run end."""
     return _to(operating.cancel(run_id, actor=actor_of(request)))
 
 
 def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
     found = as_shown_to(request.principal, lifecycle.find(run_id))
-    figures = {name: value for name, value in found.figures.items() if name != "offsets"}
+    figures = {name: value for name, value in found.figures.items() if name not in _SHOWN_APART}
     offsets = sorted(found.figures.get("offsets", {}).items(), key=_by_partition)
     result = dict(found.result or {})
     findings = slice_of(result.get("findings", []), request.GET.get("findings", ""), _ROWS)
