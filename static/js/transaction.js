@@ -1,7 +1,7 @@
 // One transaction: its timeline as a chart, drawn again when it has moved on.
 
 import { colour, CONFIG, dressed, fail, font, inkBars, mend, onTheme, transparent } from "./chart.js";
-import { badge, h, one, setText } from "./dom.js";
+import { announce, badge, h, one, setText } from "./dom.js";
 import { askJson, freshness } from "./freshness.js";
 import { live } from "./live.js";
 import "./shell.js";
@@ -14,6 +14,8 @@ const NARROW = 560;
 const chart = one("#timeline");
 const idle = one("[data-idle]");
 const IDLE = "timeline-idle";
+const state = () => one("#region .st")?.textContent;
+let told = state();
 let figure = null;
 let due = 0;
 let revision = 0;
@@ -102,6 +104,13 @@ live?.addEventListener("delta", () => {
 });
 live?.addEventListener("tick", () => (changed || freshness.isFailing(chart) || performance.now() > due - EVERY_MS + GROWING_MS) && read());
 live?.addEventListener("resync", () => read({ now: freshness.isFailing(chart) }));
+// Who cannot see the badge change waits for just that.
+document.addEventListener("htmx:after:swap", () => {
+  const now = state();
+  if (!now || now === told) return;
+  told = now;
+  announce(`The transaction is ${now.toLowerCase()}`);
+});
 document.addEventListener("keydown", ({ key }) => {
   const menu = key === "Escape" && one("details.menu[open]");
   if (!menu) return;

@@ -82,3 +82,17 @@ def test_a_page_is_printed_without_the_dialog_that_is_open_over_it(
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.emulate_media(media="screen")
     expect(dialog.get_by_label("Reason")).to_be_visible()
+
+
+def test_what_chooses_a_file_or_a_drawing_is_not_printed(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    producer.produce("hidden", txn_id=(txn_id := producer.begin()))
+    pages = {f"/transactions/{txn_id}": "[data-idle]", producer.log: ".exports"}
+    for address, choice in pages.items():
+        page.emulate_media(media="screen")
+        page.goto(address)
+        expect(page.locator(choice)).to_be_visible()
+        page.emulate_media(media="print")
+        expect(page.locator(choice)).to_be_hidden()

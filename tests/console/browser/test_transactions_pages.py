@@ -48,6 +48,17 @@ def test_the_longest_name_of_a_client_leaves_room_for_the_rest(
     assert page.locator("#blocker .blocker").evaluate(beyond) <= 0
 
 
+def test_who_does_not_see_the_page_hears_how_the_transaction_has_ended(
+    watched: Watched, producer: Producer
+) -> None:
+    txn_id = producer.begin()
+    watched.page.goto(f"/transactions/{txn_id}")
+    expect(watched.page.locator("[data-live]")).to_have_attribute("data-state", "live")
+    expect(watched.page.get_by_role("status").last).to_have_text("")
+    producer.end(txn_id, "commit")
+    expect(watched.page.get_by_role("status").last).to_have_text("The transaction is committed")
+
+
 def test_the_longest_name_of_a_topic_pushes_no_figure_out_of_sight(
     watched: Watched, producer: Producer
 ) -> None:
