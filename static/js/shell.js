@@ -11,7 +11,8 @@ import { startPreferences } from "./preferences.js";
 import { retry, startRegions } from "./regions.js";
 import { startStanding } from "./standing.js";
 
-let patience = 0;
+/** Until when what is sent counts as sent by mistake. */
+let quietUntil = 0;
 
 /** Writes a frame's figures into the elements that carry their names. */
 export function showFigures(figures) {
@@ -33,8 +34,8 @@ function showFiring({ detail: { firing } }) {
 /** A second Enter or click, while a form is on its way, would ask for the same once more. */
 function sendOnce(event) {
   if (event.defaultPrevented || event.target.method !== "post") return;
-  if (event.timeStamp < patience) event.preventDefault();
-  else patience = event.timeStamp + 2000;
+  if (event.timeStamp < quietUntil) event.preventDefault();
+  else quietUntil = event.timeStamp + 2000;
 }
 
 // Only where the browser trusts the connection; without it there is no card when the server is away.

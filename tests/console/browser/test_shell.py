@@ -182,7 +182,7 @@ def test_no_other_column_s_heading_stands_above_what_can_be_done(
     watched: Watched, options: dict[str, Any]
 ) -> None:
     page = watched.page
-    page.goto("/coordinators")
+    page.goto("/snapshots")
     button = page.locator("td.act").first
     expect(button).to_be_visible()
     above = button.evaluate(
@@ -193,11 +193,11 @@ def test_no_other_column_s_heading_stands_above_what_can_be_done(
             return document.elementFromPoint(right - 8, middle).textContent.trim();
         }"""
     )
-    assert above == "Transactions"
+    assert above == "Action"
 
 
 def test_a_page_that_fits_its_window_does_not_scroll(watched: Watched) -> None:
-    watched.page.goto("/coordinators")
+    watched.page.goto("/transactions/document")
     beyond = "document.documentElement.scrollHeight - document.documentElement.clientHeight"
     assert watched.page.evaluate(beyond) == 0
 
