@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 
@@ -52,7 +54,8 @@ def test_what_fires_is_listed_acknowledged_and_silenced(txnctl: Txnctl, server: 
         assert over["ended_at"]
         rules = txnctl("-o", "json", "alerts", "rules", "--limit", "500", role="viewer").json
         assert made["id"] in [each["id"] for each in rules]
-        assert topic in txnctl("alerts", "rules", "--limit", "500").out
+        shown = txnctl("alerts", "rules", "--limit", "500").out
+        assert re.search(rf"{topic} +warning +0 ms +at once", shown)
         assert txnctl("alerts", "list", "--state", "nothing").code == 2
         program.post(f"/transactions/{txn_id}/abort", json={}).raise_for_status()
         admin.delete(f"/alerts/rules/{made['id']}").raise_for_status()

@@ -51,16 +51,22 @@ _SILENCES = (
     Column("OBJECTS", "objects_matching", exact),
     Column("RULE ID", "rule_id", exact, right=True),
     Column("UNTIL", "until", moment),
-    Column("ENDED", "ended_at", moment),
     Column("BY", "created_by", prose=True, spare=True),
     Column("REASON", "reason", prose=True),
 )
+_ENDED = Column("ENDED", "ended_at", moment)
+
+
+def _span(for_ms: int) -> str:
+    return duration(for_ms) if for_ms else "at once"
+
+
 _RULES = (
     Column("RULE ID", "id", exact, right=True),
     Column("RULE", "name", prose=True),
     Column("SEVERITY", "severity"),
     Column("FIRES ABOVE", "shown_threshold", right=True),
-    Column("FOR", "for_ms", duration, right=True),
+    Column("FOR", "for_ms", _span, right=True),
     Column("TOPICS", "topics", exact),
     Column("FIRING", "firing", right=True),
     Column("ENABLED", "enabled"),
@@ -147,7 +153,8 @@ def silences(
     """List silences, the newest first."""
     session = session_of(context)
     holding = None if everything else "true"
-    session.show_rows(session.pages("/alerts/silences", limit=limit, open=holding), _SILENCES)
+    columns = (*_SILENCES, _ENDED) if everything else _SILENCES
+    session.show_rows(session.pages("/alerts/silences", limit=limit, open=holding), columns)
 
 
 @app.command()
