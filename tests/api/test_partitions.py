@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine import Engine
+from engine.model.topic_name import TopicName
 from tests.api.conftest import TOPIC, Caller
+from tests.engine.support import unreachable
 
 _PARTITION = f"/topics/{TOPIC}/partitions/0"
 
@@ -41,6 +44,43 @@ def test_a_partition_names_the_transaction_that_holds_it_back(
     status = program.get(_PARTITION).json
     assert (status["blocker"], status["aborted_txns"]) == (None, 1)
     assert status["stable_position"] == status["last_offset"] == 4
+
+
+def test_what_is_held_back_is_told_over_all_topics_the_most_first(
+    program: Caller, as_role: Callable[..., Caller], topic: str, engine: Engine
+) -> None:
+    viewer = as_role("viewer")
+    nothing = {"items": [], "complete": True, "unavailable": []}
+    assert viewer.get("/held-back-partitions").json == nothing
+    first, second = program.open(client="billing-7"), program.open()
+    program.produce("a", txn_id=first)
+    body = {"txn_id": second, "messages": [{"payload": "b"}, {"payload": "c"}]}
+    program.post(f"/topics/{TOPIC}/partitions/1/messages", body)
+    answer = viewer.get("/held-back-partitions").json
+    most, least = answer["items"]
+    assert (answer["complete"], answer["unavailable"]) == (True, [])
+    assert (most["partition"], most["txn_id"], most["hidden_messages"]) == (f"{TOPIC}:1", second, 2)
+    assert least.pop("held_ms") >= most.pop("held_ms") >= 0
+    assert least == {
+        "partition": f"{TOPIC}:0",
+        "broker": engine.topics.get(TopicName.parse(TOPIC)).broker_of(0),
+        "stable_position": -1,
+        "last_offset": 0,
+        "hidden_messages": 1,
+        "ongoing_txns": 1,
+        "txn_id": first,
+        "status": "OPEN",
+        "owner": "program",
+        "client": "billing-7",
+        "deadline": viewer.get(f"/transactions/{first}").json["deadline"],
+    }
+    for order, wanted in (("most", second), ("longest", first)):
+        cut = viewer.get(f"/held-back-partitions?limit=1&order={order}").json
+        assert ([each["txn_id"] for each in cut["items"]], cut["complete"]) == ([wanted], False)
+    with unreachable(engine, most["broker"]):
+        answer = viewer.get("/held-back-partitions").json
+    assert [each["txn_id"] for each in answer["items"]] == [first]
+    assert [each["broker"] for each in answer["unavailable"]] == [most["broker"]]
 
 
 def test_blockers_come_in_the_order_in_which_they_hold_the_partition(

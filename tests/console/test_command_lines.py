@@ -64,6 +64,15 @@ def test_a_list_that_is_narrowed_by_its_opening_has_both_lines(db: None, engine:
     assert (asked["opened_after"], asked["opened_before"]) == ([after], [before])
 
 
+@pytest.mark.parametrize(("query", "more"), [("", []), ("?sort=longest", ["--longest"])])
+def test_what_is_held_back_is_asked_in_the_order_of_the_page(
+    db: None, engine: Engine, query: str, more: list[str]
+) -> None:
+    found = offered(signed_in("viewer").get(f"/held-back{query}").content.decode())
+    assert shlex.split(found["txnctl"])[3:] == ["partitions", "held-back", *more]
+    assert ("order=longest" in found["curl"]) is bool(more)
+
+
 @pytest.mark.deep
 def test_every_page_with_an_answer_over_rest_offers_the_call_and_it_answers(
     orders: Orders, engine: Engine, db: None

@@ -54,6 +54,7 @@ urlpatterns: list[URLPattern] = [
     path(f"{_TXN}/extend", transaction_ends.DeadlineOfTransaction.as_view()),
     path("slow-transactions", transactions.SlowTransactionsOfAll.as_view()),
     path("hanging-transactions", inspection.HangingTransactionsOfAll.as_view()),
+    path("held-back-partitions", partitions.HeldBackPartitionsOfAll.as_view()),
     path("topics", topics.Topics.as_view()),
     path(_TOPIC, topics.OneTopic.as_view()),
     path(f"{_TOPIC}/partitions", partitions.Partitions.as_view()),

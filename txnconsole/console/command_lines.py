@@ -251,10 +251,15 @@ def _unless_filtered(
     return lambda page: None if page.query.get("q") else call(page)
 
 
-_SLOW = ("transactions", "slow", "--min-age", "0")
+_HELD_BACK = _plain("held-back-partitions", "partitions", "held-back")
+_HELD_LONGEST = _plain(
+    "held-back-partitions", "partitions", "held-back", "--longest", query={"order": "longest"}
+)
 _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
-    "overview": _plain("slow-transactions", *_SLOW, query={"min_age_ms": 0}),
-    "held-back": _plain("slow-transactions", *_SLOW, query={"min_age_ms": 0}),
+    "overview": _HELD_BACK,
+    "held-back": lambda page: (
+        _HELD_LONGEST if page.query.get("sort") == "longest" else _HELD_BACK
+    )(page),
     "transactions": _transactions,
     "transaction": lambda page: Call(
         f"transactions/{page.path['txn_id']}",

@@ -114,6 +114,31 @@ def test_find_hanging_gives_no_all_clear_for_what_it_could_not_look_at(
     assert ran.err.count("broker-2 is missing: It is away.") == 1
 
 
+class HoldingBack(Answering):
+    """One of two brokers answers, and has nothing that is held back."""
+
+    answer: ClassVar = {
+        "items": [],
+        "complete": True,
+        "unavailable": [{"broker": "broker-2", "detail": "It is away."}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"), [("table", "Nothing is held back elsewhere.\n"), ("json", "[]\n")]
+)
+def test_held_back_gives_no_all_clear_for_what_it_could_not_look_at(
+    txnctl: Txnctl, output: str, shown: str
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), HoldingBack) as server:
+        Thread(target=server.serve_forever).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        ran = txnctl("--url", url, "-o", output, "partitions", "held-back")
+        server.shutdown()
+    assert (ran.code, ran.out) == (7, shown)
+    assert ran.err.count("broker-2 is missing: It is away.") == 1
+
+
 class OfAnotherVersion(Answering):
     """Its answers have other members than ours."""
 

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from engine.inspect.blockers import Blocker as EngineBlocker
 from engine.model.moment import time_text
-from engine.model.partition import IndexedTxn, PartitionState, PartitionStatus, SnapshotInfo
+from engine.model.partition import (
+    IndexedTxn,
+    OngoingTxn,
+    PartitionState,
+    PartitionStatus,
+    SnapshotInfo,
+)
 from engine.model.partition import Segment as EngineSegment
 from engine.model.transaction import Transaction
 from engine.model.txn_status import Outcome, TxnStatus
 from txnconsole.api.structs.fields import (
     Answer,
+    Limit,
     Offset,
     PageQuery,
     PartitionText,
+    Query,
     Time,
     TxnIDText,
+    UnavailableBroker,
     UnavailablePartition,
     optional_time,
 )
+
+HiddenMessages = Annotated[
+    int,
+    msgspec.Meta(
+        description="How many offsets stand above the stable position: messages, and also the"
+        " markers and the messages of aborted transactions among them, which nobody gets."
+    ),
+]
 
 
 class IndexQuery(PageQuery):
@@ -79,13 +96,7 @@ class PartitionBlocker(Answer):
     age_ms: int
     owner: str | None
     client: str | None
-    hidden_messages: Annotated[
-        int,
-        msgspec.Meta(
-            description="How many offsets stand above the stable position: messages, and also the"
-            " markers and the messages of aborted transactions among them, which nobody gets."
-        ),
-    ]
+    hidden_messages: HiddenMessages
 
     @classmethod
     def of(
@@ -95,7 +106,7 @@ class PartitionBlocker(Answer):
         ongoing = status.blocker
         if ongoing is None:
             return None
-        age_ms = int((status.now - ongoing.first_append_at).total_seconds() * 1000)
+        age_ms = _held_ms(status, ongoing)
         return cls(
             txn_id=str(ongoing.txn_id),
             first_offset=ongoing.first_offset,
@@ -229,6 +240,67 @@ class Blocker(Answer):
 class Blockers(Answer):
     items: list[Blocker]
     next_cursor: str | None
+
+
+class HeldBackQuery(Query):
+    limit: Limit = 50
+    order: Annotated[
+        Literal["most", "longest"],
+        msgspec.Meta(description="By hidden offsets, or by how long the holder has been there."),
+    ] = "most"
+
+
+class HeldBackPartition(Answer):
+    """A partition whose readers wait, and for which transaction.
+
+    ``held_ms`` counts from the transaction's first message there. What its coordinator knows of it
+    is null when no coordinator knows it.
+    """
+
+    partition: PartitionText
+    broker: str
+    stable_position: int
+    last_offset: int
+    hidden_messages: HiddenMessages
+    held_ms: int
+    ongoing_txns: int
+    txn_id: TxnIDText
+    status: TxnStatus | None
+    owner: str | None
+    client: str | None
+    deadline: Time | None
+
+    @classmethod
+    def of(
+        cls, status: PartitionStatus, ongoing: OngoingTxn, transaction: Transaction | None
+    ) -> HeldBackPartition:
+        return cls(
+            partition=str(status.partition),
+            broker=status.broker,
+            stable_position=status.stable_position,
+            last_offset=status.last_offset,
+            hidden_messages=status.hidden_messages,
+            held_ms=_held_ms(status, ongoing),
+            ongoing_txns=status.ongoing_txns,
+            txn_id=str(ongoing.txn_id),
+            status=None if transaction is None else transaction.status,
+            owner=None if transaction is None else transaction.owner,
+            client=None if transaction is None else transaction.client,
+            deadline=None if transaction is None else optional_time(transaction.deadline),
+        )
+
+
+class HeldBackPartitions(Answer):
+    """The partitions that are held back most. ``complete`` when there are no others on the brokers
+    that answer."""
+
+    items: list[HeldBackPartition]
+    complete: bool
+    unavailable: list[UnavailableBroker]
+
+
+def _held_ms(status: PartitionStatus, ongoing: OngoingTxn) -> int:
+    return int((status.now - ongoing.first_append_at).total_seconds() * 1000)
 
 
 def _positions(status: PartitionStatus) -> dict[str, Any]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from engine.model.page import decode_number, encode_cursor
 from txnconsole.access.roles import Permission
-from txnconsole.api.endpoint import PartitionEndpoint, TopicEndpoint
+from txnconsole.api.endpoint import Endpoint, PartitionEndpoint, TopicEndpoint
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
 from txnconsole.api.paging import page_of
-from txnconsole.api.structs.fields import PageQuery, UnavailablePartition
+from txnconsole.api.structs.fields import PageQuery, UnavailableBroker, UnavailablePartition
 from txnconsole.api.structs.partitions import (
     AbortedIndex,
     Blocker,
     Blockers,
+    HeldBackPartition,
+    HeldBackPartitions,
+    HeldBackQuery,
     IndexEntry,
     IndexQuery,
     Partition,
@@ -19,6 +22,9 @@ from txnconsole.api.structs.partitions import (
     PartitionSummary,
 )
 from txnconsole.enginedb.wiring import engine
+
+#: How many partitions are read to be ordered by time: those with the most hidden offsets.
+_HELD_BACK = 501
 
 
 class Partitions(TopicEndpoint):
@@ -61,6 +67,37 @@ class OnePartition(PartitionEndpoint):
             blocking = engine().coordinator.get_many([txn_id]).get(txn_id)
         return Partition.whole(
             status, segments=engine().log.segments(self.partition), blocking=blocking
+        )
+
+
+class HeldBackPartitionsOfAll(Endpoint):
+    @operation(
+        "listHeldBackPartitions",
+        Permission.TRANSACTION_READ_ANY,
+        Shape(query=HeldBackQuery, answer=HeldBackPartitions),
+        summary="List the partitions that are held back",
+    )
+    def get(self, call: Call[None, HeldBackQuery]) -> HeldBackPartitions:
+        """Every partition whose readers wait, and the transaction that they wait for. What is held
+        back most comes first, or, of the 500 with the most hidden offsets, what is held back
+        longest."""
+        query = call.query
+        by_time = query.order == "longest"
+        found = engine().inspect.held_back(_HELD_BACK if by_time else query.limit + 1)
+        held = [(each, each.blocker) for each in found.partitions if each.blocker is not None]
+        if by_time:
+            held.sort(key=lambda one: one[0].now - one[1].first_append_at, reverse=True)
+        known = engine().coordinator.get_many(ongoing.txn_id for _, ongoing in held[: query.limit])
+        return HeldBackPartitions(
+            items=[
+                HeldBackPartition.of(status, ongoing, known.get(ongoing.txn_id))
+                for status, ongoing in held[: query.limit]
+            ],
+            complete=len(held) <= query.limit,
+            unavailable=[
+                UnavailableBroker(broker=broker, detail=detail)
+                for broker, detail in found.unavailable.items()
+            ],
         )
 
 

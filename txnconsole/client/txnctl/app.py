@@ -28,7 +28,7 @@ from txnconsole.client.txnctl import (
     topics,
     transactions,
 )
-from txnconsole.client.txnctl.session import Output, Session, session_of
+from txnconsole.client.txnctl.session import UNAVAILABLE, Output, Session, session_of
 
 _LOCAL = "http://127.0.0.1:8000"
 _WHO_ASKS = (
@@ -42,7 +42,6 @@ _EXIT_CODES = (
 _EXIT_OF_STATUS = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 413: 6, 429: 6, 502: 7, 503: 7, 504: 7}
 _FAILED = 1
 _MALFORMED = 2
-_UNAVAILABLE = 7
 _INTERRUPTED = 130
 
 app = typer.Typer(
@@ -149,8 +148,8 @@ def main() -> None:
 def exit_code(error: TxnConsoleError) -> int:
     """The exit code for a refusal or a failure."""
     if isinstance(error, Unreachable):
-        return _UNAVAILABLE
+        return UNAVAILABLE
     code = _EXIT_OF_STATUS.get(error.status or 0, _FAILED)
-    if isinstance(error, UnexpectedAnswer) and code != _UNAVAILABLE:
+    if isinstance(error, UnexpectedAnswer) and code != UNAVAILABLE:
         return _FAILED  # Another server's status tells nothing of what was asked for.
     return code

@@ -8,7 +8,7 @@ import typer
 
 from txnconsole.client.txnctl.names import PartitionArgument, partition_path
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import Output, Why, session_of
+from txnconsole.client.txnctl.session import UNAVAILABLE, Output, Why, session_of
 from txnconsole.quantities import duration
 
 app = typer.Typer(help="See where partitions stand and who holds them up.", no_args_is_help=True)
@@ -55,6 +55,16 @@ BLOCKERS = (
     Column("STABLE AFTER", "stable_position_after", exact, right=True),
     Column("FREED", "messages_freed", right=True),
 )
+_HELD_BACK = (
+    Column("PARTITION", "partition", exact),
+    Column("HIDDEN", "hidden_messages", right=True),
+    Column("FOR", "held_ms", duration, right=True),
+    Column("TRANSACTION", "txn_id", exact),
+    Column("STATUS", "status"),
+    Column("OWNER", "owner", prose=True),
+    Column("CLIENT", "client", prose=True),
+    Column("DEADLINE", "deadline", moment),
+)
 _LOG = (
     Column("OFFSET", "offset", exact, right=True),
     Column("MESSAGE ID", "message_id", exact),
@@ -97,6 +107,32 @@ def describe(context: typer.Context, partition: PartitionArgument) -> None:
     session.show(answer, _PARTITION)
     if session.output is Output.TABLE:
         session.show_rows(answer["segments"][:20], _SEGMENTS)
+
+
+@app.command("held-back")
+def held_back(
+    context: typer.Context,
+    longest: Annotated[
+        bool, typer.Option("--longest", help="What has waited longest first, not what hides most.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Show so many at most.")] = 50,
+) -> None:
+    """List the partitions whose readers wait, of all topics, and for which transaction.
+
+    Exit code 7 when a broker does not answer.
+    """
+    session = session_of(context)
+    order = "longest" if longest else "most"
+    answer = session.get("/held-back-partitions", order=order, limit=limit)
+    away = bool(answer["unavailable"])
+    if session.output is Output.TABLE and not answer["items"]:
+        session.say("Nothing is held back elsewhere." if away else "Nothing is held back.")
+    else:
+        session.show_rows(answer["items"], _HELD_BACK)
+    if not answer["complete"]:
+        session.say(f"More is held back than these {limit}; --limit shows more.")
+    if away:
+        raise typer.Exit(UNAVAILABLE)
 
 
 @app.command()

@@ -27,6 +27,8 @@ _WIDE = 1000
 #: Columns of a terminal in which a table's columns would be folded letter by letter.
 _NARROW = 60
 _REFUSED = 1
+#: The exit code of what could not be asked, or not all of it: worth another try.
+UNAVAILABLE = 7
 
 
 class Output(StrEnum):

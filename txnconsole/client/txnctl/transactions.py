@@ -7,11 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import Output, Why, milliseconds, session_of
+from txnconsole.client.txnctl.session import UNAVAILABLE, Output, Why, milliseconds, session_of
 from txnconsole.client.wire import segments
 from txnconsole.quantities import duration
-
-_UNAVAILABLE = 7
 
 app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=True)
 
@@ -178,7 +176,7 @@ def find_hanging(
         written = (each | {"_where": _where(each)} for each in rows)
         session.show_rows(rows if session.output is Output.JSON else written, _HANGING)
     if not all_looked_at:
-        raise typer.Exit(_UNAVAILABLE)
+        raise typer.Exit(UNAVAILABLE)
 
 
 @app.command()
