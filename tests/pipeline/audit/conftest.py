@@ -210,7 +210,7 @@ class Copied:
 
     def write(self, table: str, rows: list[Row]) -> None:
         target = self.directory / table
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
         schema = to_arrow_schema(StructType.fromDDL(TABLES[table]), timezone="UTC")
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), target / "part.parquet")

@@ -1,5 +1,5 @@
--- The stable position is not where the oldest transaction without a marker holds it; in a
--- sidecar-buffered partition none does.
+-- The stable position is not where the oldest transaction without a marker holds it: in the
+-- partition, or in its sidecar log; then none holds the partition's.
 SELECT l.broker, l.log_id, CAST(NULL AS int) AS tc_id, CAST(NULL AS bigint) AS sequence,
     e.stable_end - 1 AS at_offset,
     named_struct(
@@ -7,5 +7,5 @@ SELECT l.broker, l.log_id, CAST(NULL AS int) AS tc_id, CAST(NULL AS bigint) AS s
         'recomputed', e.stable_end - 1
     ) AS evidence
 FROM {logs} l JOIN {log_ends} e ON e.broker = l.broker AND e.log_id = l.log_id
-WHERE l.layout IN ('marker', 'home') AND l.next_offset = e.log_end
+WHERE l.next_offset = e.log_end
 AND coalesce(l.first_ongoing_offset, l.next_offset) <> e.stable_end

@@ -1,0 +1,1 @@
+"""Small logs made by hand, each with what an audit is to find of it."""

@@ -1,0 +1,258 @@
+"""Cases of logs in which all is in the partition, and of the coordinators' records."""
+
+from __future__ import annotations
+
+from tests.pipeline.audit.cases.case import CHUNK, Case, Found, bits, no_txn
+
+
+def of_retention(case: Case) -> Found:
+    """The beginning of one transaction is dropped, of another all but its marker; of a third,
+    all."""
+    case.log(end=20, log_start=10)
+    cut, gone = case.txn(told=(5, 12, 4)), case.txn("ABORTED", told=(7, 8, 2))
+    case.marker(gone, 10, "A")
+    case.data(cut, 11, 12)
+    case.marker(cut, 13)
+    case.index(gone, 7, 10, 5, aborted=True)
+    case.index(cut, 5, 13, 14)
+    for txn, aborted in ((gone, True), (cut, False)):
+        case.add("fence", sequence=txn, aborted=aborted)
+    case.index(case.txn(), 2, 9, 3)
+    case.ended(14, 15, 16)
+    case.plain(17, 19)
+    return set()
+
+
+def of_the_first_message_kept(case: Case) -> Found:
+    case.log(end=13, log_start=10)
+    txn = case.ended(10, 11, 12)
+    case.tables["participants"][-1]["messages"] = 3
+    return {("participant", "", txn)}
+
+
+def of_the_first_entry_lost(case: Case) -> Found:
+    case.log(end=13, log_start=9)
+    case.ended(10, 11, 12)
+    return {("gap", "", None)}
+
+
+def of_ends_under_way(case: Case) -> Found:
+    case.log(end=6)
+    case.ended(0, 1, 2, status="COMMITTING")
+    case.ended(3, 4, 5, "A", status="ABORTING")
+    return set()
+
+
+def of_ends_under_way_the_other_way(case: Case) -> Found:
+    case.log(end=6)
+    txns = case.ended(0, 1, 2, status="ABORTING"), case.ended(3, 4, 5, "A", status="COMMITTING")
+    return {("decision", "", txn) for txn in txns}
+
+
+def of_a_fence_under_way(case: Case) -> Found:
+    """A fence without a marker: of an end that is carried out, the right way and the other."""
+    case.log(end=1)
+    case.plain(0)
+    right, wrong = case.txn("COMMITTING"), case.txn("COMMITTING")
+    case.add("fence", sequence=right, aborted=False)
+    case.add("fence", sequence=wrong, aborted=True)
+    return {("decision", "", wrong)}
+
+
+def of_archived_transactions(case: Case) -> Found:
+    """At the edges of bytes and chunks of the archive; the last of each kind ended the other way,
+    and one is in no chunk."""
+    committed = [0, 7, 8, CHUNK - 1, CHUNK, CHUNK + 9]
+    aborted = [1, 6, 9, CHUNK - 2, CHUNK + 1, CHUNK + 8]
+    never = CHUNK + 2
+    for number, txn in enumerate((*committed, *aborted, never)):
+        case.data(txn, 2 * number, 2 * number)
+        case.marker(txn, 2 * number + 1, "A" if txn in aborted else "C")
+        case.index(txn, 2 * number, 2 * number + 1, 2 * number + 2, aborted=txn in aborted)
+        case.add("fence", sequence=txn, aborted=txn in aborted)
+    case.log(end=26)
+    other_way = {committed[-1], aborted[-1]}
+    case.archive([*committed, *aborted], sorted({*aborted} ^ other_way))
+    return {("unknown_transaction", "", never)} | {("decision", "", txn) for txn in other_way}
+
+
+def of_a_marker_missing_of_an_archived_transaction(case: Case) -> Found:
+    """Of another, which got there while the logs were copied, it may come yet."""
+    case.log(end=2, first_ongoing_offset=0)
+    lost, coming = case.ongoing(0, 0), case.ongoing(1, 1)
+    case.archive([lost, coming], [])
+    case.tables["archived_before"][-1]["ended"] = bits([lost], 0)
+    return {("missing_marker", "", lost)}
+
+
+def of_low_water_marks(case: Case) -> Found:
+    """A mark covers its own transaction, and not the next."""
+    case.log(end=6)
+    covered, next_one = case.ended(0, 1, 2), case.ended(3, 4, 5)
+    case.tables["fence"].clear()
+    case.add("marks", low_water_mark=covered)
+    return {("fence", "", next_one)}
+
+
+def without_any_mark(case: Case) -> Found:
+    case.log(end=3)
+    txn = case.ended(0, 1, 2, "A")
+    case.tables["fence"].clear()
+    return {("fence", "", txn)}
+
+
+def of_a_marker_missing_by_the_fence_alone(case: Case) -> Found:
+    """Its coordinator carries out the end, which by the fence is done."""
+    case.log(end=3, first_ongoing_offset=0)
+    txn = case.ongoing(0, 1, status="COMMITTING")
+    case.plain(2)
+    case.add("fence", sequence=txn, aborted=False)
+    return {("missing_marker", "", txn)}
+
+
+def of_markers_missing_while_offline(case: Case) -> Found:
+    """Bringing the partition online writes it, but for one that the fence knows to be written."""
+    case.log(end=4, first_ongoing_offset=0, online=False)
+    case.ongoing(0, 1, status="COMMITTED")
+    written = case.ongoing(2, 3, status="COMMITTED")
+    case.add("fence", sequence=written, aborted=False)
+    return {("missing_marker", "", written)}
+
+
+def of_an_end_that_is_too_recent_to_judge(case: Case) -> Found:
+    """Its coordinator was read after the log."""
+    case.log(end=2, first_ongoing_offset=0)
+    case.ongoing(0, 1)
+    case.tables["headers"][-1] |= {"status": "COMMITTED", "ended_before": False}
+    return set()
+
+
+def of_ongoing_rows(case: Case) -> Found:
+    """One begins elsewhere, one ends elsewhere, one has another count, one is not in the log."""
+    case.log(end=8, first_ongoing_offset=0)
+    case.ongoing(0, 0)
+    first, last, count = case.ongoing(1, 2), case.ongoing(3, 4), case.ongoing(5, 6)
+    case.plain(7)
+    case.tables["ongoing"][1]["first_offset"] += 1
+    case.tables["ongoing"][2]["last_offset"] += 1
+    case.tables["ongoing"][3]["messages"] -= 1
+    nowhere = case.txn("OPEN")
+    case.add("ongoing", sequence=nowhere, first_offset=7, last_offset=7, messages=1)
+    return {("ongoing_row", "", txn) for txn in (first, last, count, nowhere)}
+
+
+def of_duplicates(case: Case) -> Found:
+    """A batch three times. One in two transactions is two; without a sequence id nobody knows."""
+    case.log(end=7, first_ongoing_offset=4)
+    for at in (0, 1, 2):
+        case.plain(at, producer_name="p", sequence_id=1)
+    case.plain(3, producer_name="p")
+    for at in (4, 5):
+        case.ongoing(at, at)
+        case.tables["entries"][-1] |= {"producer_name": "p", "sequence_id": 2}
+    case.plain(6, producer_name="p")
+    return {("duplicate", "", None)}
+
+
+def without_deduplication(case: Case) -> Found:
+    case.log(end=2, deduplication=False)
+    case.plain(0, producer_name="p", sequence_id=1)
+    case.plain(1, producer_name="p", sequence_id=1)
+    return set()
+
+
+def of_opposite_markers_in_one_log(case: Case) -> Found:
+    case.log(end=4)
+    txn = case.ended(0, 1, 2)
+    case.marker(txn, 3, "A")
+    return {("opposite_markers", "", txn)}
+
+
+def of_three_markers(case: Case) -> Found:
+    case.log(end=5)
+    txn = case.ended(0, 1, 2)
+    case.marker(txn, 3)
+    case.marker(txn, 4)
+    return {("two_markers", "", txn)}
+
+
+def of_two_damages(case: Case) -> Found:
+    """A transaction's marker is lost, the one before it has a second: neither hides the other."""
+    case.log(end=7)
+    twice, lost = case.ended(0, 1, 2), case.ended(3, 4, 5)
+    [marker] = [row for row in case.tables["entries"] if row["first_offset"] == 5]
+    marker |= no_txn() | {"kind": "D"}
+    case.marker(twice, 6)
+    found = {("missing_marker", "", lost), ("index_row_unfounded", "", lost)}
+    return {("two_markers", "", twice), ("stable_position", "", None), *found} | {
+        ("ongoing_row", "", lost)
+    }
+
+
+def of_a_second_partition_alone(case: Case) -> Found:
+    """Each partition has the same transaction; the second has lost what the first has."""
+    case.log(end=3)
+    txn = case.ended(0, 1, 2)
+    case.turn_to(1)
+    case.log(end=3)
+    told = {"first_offset": 0, "last_offset": 1, "messages": 2}
+    case.add("participants", sequence=txn, home_id=case.place["log_id"], **told)
+    case.data(txn, 0, 1)
+    case.marker(txn, 2)
+    return {("fence", ":1", txn), ("index_row_missing", ":1", txn)}
+
+
+def of_opposite_ends_of_two_partitions(case: Case) -> Found:
+    """In the first by its marker; in the second, where it has none, by the fence."""
+    case.log(end=3)
+    txn = case.ended(0, 1, 2)
+    case.turn_to(1)
+    case.log(end=1)
+    case.plain(0)
+    case.add("fence", sequence=txn, aborted=True)
+    return {("decision", ":1", txn)}
+
+
+def of_index_rows_of_others(case: Case) -> Found:
+    """One names another transaction; one stands where the log starts, and nothing with it."""
+    case.log(end=13, log_start=9)
+    case.plain(9)
+    txn = case.ended(10, 11, 12)
+    other = case.txn()
+    case.tables["index"][-1]["sequence"] = other
+    case.index(txn, 8, 9, 10)
+    wrong = {("index_row_wrong", "", txn), ("index_row_unfounded", "", other)}
+    return wrong | {("index_row_unfounded", "", txn)}
+
+
+def of_several_that_are_open(case: Case) -> Found:
+    """The mark covers the lowest of them."""
+    case.log(end=2, first_ongoing_offset=0)
+    lowest = case.ongoing(0, 0)
+    case.ongoing(1, 1)
+    case.add("marks", low_water_mark=lowest)
+    return {("low_water_mark", "", lowest)}
+
+
+def of_long_batches(case: Case) -> Found:
+    case.log(end=200_004)
+    for first, last in ((0, 65_535), (65_536, 65_536), (65_537, 200_000), (200_001, 200_003)):
+        case.plain(first, last)
+    return set()
+
+
+def of_a_gap_behind_long_batches(case: Case) -> Found:
+    case.log(end=131_073)
+    for first, last in ((0, 0), (1, 65_535), (65_537, 131_071), (131_072, 131_072)):
+        case.plain(first, last)
+    return {("gap", "", None)}
+
+
+def of_a_transaction_that_was_told_of_nothing(case: Case) -> Found:
+    """An end that has not come back to its coordinator yet, and one that told another beginning."""
+    case.log(end=6)
+    case.ended(0, 1, 2, status="COMMITTING")
+    case.tables["participants"][-1] |= {"first_offset": None, "last_offset": None, "messages": None}
+    wrong = case.ended(3, 4, 5)
+    case.tables["participants"][-1]["first_offset"] = 2
+    return {("participant", "", wrong)}

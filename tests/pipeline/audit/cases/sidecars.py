@@ -1,0 +1,103 @@
+"""Cases of sidecar-buffered partitions."""
+
+from __future__ import annotations
+
+from tests.pipeline.audit.cases.case import COMPACTED, SIDECAR, Case, Found
+
+
+def of_a_marker_missing_in_a_sidecar(case: Case) -> Found:
+    case.sidecar(home=1, side=2, first_ongoing_offset=0)
+    case.plain(0)
+    txn = case.ongoing(0, 1, status="ABORTED", log=SIDECAR)
+    return {("missing_marker", SIDECAR, txn)}
+
+
+def of_a_sidecars_head(case: Case) -> Found:
+    """Where it is stable; what its partition has in its own head is right."""
+    case.sidecar(home=1, side=4, first_ongoing_offset=2)
+    case.plain(0)
+    case.ongoing(0, 1, log=SIDECAR)
+    case.ongoing(2, 3, log=SIDECAR)
+    return {("stable_position", SIDECAR, None)}
+
+
+def of_a_sidecars_end(case: Case) -> Found:
+    """The next message would be written over the last."""
+    case.sidecar(home=1, side=1, first_ongoing_offset=0)
+    case.plain(0)
+    case.ongoing(0, 1, log=SIDECAR)
+    return {("log_end", SIDECAR, None)}
+
+
+def of_a_whole_sidecar(case: Case) -> Found:
+    side = case.sidecar(home=5, side=9)
+    case.plain(0)
+    case.committed_in_sidecar(0, 1, 2, commit=1)
+    case.committed_in_sidecar(3, 4, 5, commit=3)
+    case.ongoing(6, 8, log=SIDECAR)
+    side["first_ongoing_offset"] = 6
+    return set()
+
+
+def of_all_of_a_commit_lost(case: Case) -> Found:
+    case.sidecar(home=2, side=3)
+    txn = case.committed_in_sidecar(0, 1, 2, commit=0)
+    entries = case.tables["entries"]
+    entries.remove(next(row for row in entries if row["kind"] == "D"))
+    return {("commit_incomplete", "", txn)}
+
+
+def of_a_commit_that_tells_too_few_offsets(case: Case) -> Found:
+    case.sidecar(home=1, side=3)
+    txn = case.committed_in_sidecar(0, 1, 2, commit=0)
+    case.tables["entries"][-1]["last_offset"] = 0
+    return {("commit_misplaced", "", txn), ("participant", "", txn)}
+
+
+def of_what_a_sidecars_participant_was_told(case: Case) -> Found:
+    case.sidecar(home=2, side=3)
+    txn = case.committed_in_sidecar(0, 1, 2, commit=0)
+    case.tables["participants"][-1]["last_offset"] = 2
+    return {("participant", "", txn)}
+
+
+def of_an_unlisted_sidecar(case: Case) -> Found:
+    """An open transaction's messages, in a partition that its coordinator does not list."""
+    case.sidecar(home=1, side=2, first_ongoing_offset=0)
+    case.plain(0)
+    txn = case.ongoing(0, 1, log=SIDECAR)
+    case.tables["participants"].pop()
+    return {("participant", SIDECAR, txn)}
+
+
+def of_a_plain_entry_in_a_sidecar(case: Case) -> Found:
+    case.sidecar(home=1, side=1)
+    case.plain(0)
+    case.plain(0, log=SIDECAR)
+    return {("entry_misplaced", SIDECAR, None)}
+
+
+def of_an_empty_commit(case: Case) -> Found:
+    """Of a transaction that has joined a sidecar-buffered partition, and written nothing."""
+    case.sidecar(home=1, side=0)
+    txn = case.txn(told=(0, 0, 0))
+    case.marker(txn, 0, txn_messages=0)
+    case.add("fence", sequence=txn, aborted=False)
+    return set()
+
+
+def of_compacted_commits(case: Case) -> Found:
+    """One is whole, the last batch of one stands elsewhere, one is below what retention keeps."""
+    case.sidecar(home=7, side=0)
+    for row in case.tables["logs"][:2]:
+        row["log_start"] = 2
+    whole, shifted, dropped = (case.txn() for _ in range(3))
+    for txn, at in ((whole, 2), (shifted, 4)):
+        case.marker(txn, at, last_offset=at + 1, txn_messages=2)
+        case.add("fence", sequence=txn, aborted=False)
+    case.data(whole, 2, 3, COMPACTED)
+    case.data(shifted, 4, 4, COMPACTED)
+    case.data(shifted, 6, 6, COMPACTED)
+    case.data(dropped, 0, 1, COMPACTED)
+    case.plain(6)
+    return {("commit_misplaced", "", shifted), ("gap", COMPACTED, shifted)}
