@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
+from txnconsole.client import InvalidTxnStatus
+from txnconsole.pipeline import writer
 from txnconsole.pipeline.checkpoint import CheckpointUnknown
 from txnconsole.pipeline.datasource import TopicDataSource
 from txnconsole.pipeline.reader import TopicRead
-from txnconsole.pipeline.writer import TopicWrite
+from txnconsole.pipeline.writer import TopicWrite, Written
 
 _OPTIONS = {"url": "http://127.0.0.1:9", "token": "t", "topic": "public/default/delays"}
 
@@ -61,3 +64,23 @@ def test_a_stream_whose_checkpoint_cannot_be_read_is_refused_before_it_writes(
         TopicDataSource(options).streamWriter(schema, overwrite=False)
     (tmp_path / "gone" / "offsets").mkdir(parents=True)
     assert TopicDataSource(options).streamWriter(schema, overwrite=False)
+
+
+def test_a_write_whose_time_was_too_short_is_told_the_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a task, whose rows may come slowly, and where the batch is decided."""
+
+    def passed(*_: object) -> None:
+        raise InvalidTxnStatus("0:1 is ABORTED because its deadline had passed.", status=409)
+
+    write = TopicWrite.of_batch(_OPTIONS)
+    assert write.batch is not None
+    monkeypatch.setattr(writer, "Attempt", passed)
+    monkeypatch.setattr(writer.exactly_once, "commit", passed)
+    told = r"deadline had passed\. .* longer transactionTimeoutMs"
+    with pytest.raises(InvalidTxnStatus, match=told):
+        write.write([pa.record_batch({"payload": [b"a"]})])
+    with pytest.raises(InvalidTxnStatus, match=told) as refusal:
+        write.commit([Written(write.batch, "0:1", 1)])
+    assert refusal.value.status == 409

@@ -9,6 +9,7 @@ messages carry information from ``write`` to ``commit``.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from txnconsole.client import TxnConsoleError
+from txnconsole.client import InvalidTxnStatus, TxnConsoleError
 from txnconsole.pipeline import sink as exactly_once
 from txnconsole.pipeline.checkpoint import Planned, require_planned
 from txnconsole.pipeline.options import Connection, name, positive, require_spelt
@@ -121,7 +122,7 @@ class TopicWrite:
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         """Run one task attempt."""
         batch = self.batch or _batch_of_this_task()
-        with Attempt(self.connection.client(), self.sink, batch) as attempt:
+        with _in_time(), Attempt(self.connection.client(), self.sink, batch) as attempt:
             for rows in batches:
                 attempt.write(rows)
             attempt.finish()
@@ -138,7 +139,8 @@ class TopicWrite:
         if self.checkpoint is not None:
             planned = Planned.read(self.checkpoint, batch.number)
             batch, claims = replace(batch, covers=planned.digest), claims_of(planned)
-        exactly_once.commit(self.connection.client(), self.sink, batch, winners, claims)
+        with _in_time():
+            exactly_once.commit(self.connection.client(), self.sink, batch, winners, claims)
 
     def await_visible(self) -> None:
         """Let a program's next line read what it has written: ends are carried out by workers."""
@@ -190,6 +192,24 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._write.abort(str(batchId))
+
+
+@contextlib.contextmanager
+def _in_time() -> Iterator[None]:
+    """Tell whose transaction has ended early which option gives it longer.
+
+    Raises:
+        InvalidTxnStatus: it has.
+    """
+    try:
+        yield
+    except InvalidTxnStatus as error:
+        raise InvalidTxnStatus(
+            f"{error} Nothing of this write is visible: write it again; where its time was too"
+            " short, with a longer transactionTimeoutMs.",
+            status=error.status,
+            data=error.data,
+        ) from error
 
 
 def _batch_name(text: str) -> str:
