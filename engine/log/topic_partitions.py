@@ -40,7 +40,7 @@ def make_partitions(
     check: Callable[[], object],
     *,
     needed: Collection[str] | None = None,
-) -> None:
+) -> bool:
     """Make the partitions that are missing, and tell those that exist their retention.
 
     The home broker of the topic's subscriptions comes first. Another broker gets the subscriptions
@@ -51,10 +51,14 @@ def make_partitions(
         needed: the brokers without which it cannot go, by default all; another one that is away is
             left to the next creation.
 
+    Returns:
+        Whether no broker was left out.
+
     Raises:
         PartitionUnavailable: a broker cannot be reached.
     """
     subscriptions: list[Row] = []
+    whole = True
     for broker in dict.fromkeys(topic.brokers):
         try:
             found = _make_on(brokers.get(broker), topic, subscriptions, check)
@@ -62,8 +66,10 @@ def make_partitions(
             if needed is None or broker in needed:
                 raise
             logger.warning("broker left out", broker=broker, reason=error.message)
+            whole = False
         else:
             subscriptions = subscriptions or found
+    return whole
 
 
 def _make_on(

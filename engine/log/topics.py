@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
+import structlog
+
 from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
 from engine.log.rows import txn_of
@@ -15,6 +17,7 @@ from engine.log.topic_deletions import TopicDeletions
 from engine.log.topic_partitions import make_partitions, spread
 from engine.model.errors import (
     InvalidRequest,
+    PartitionUnavailable,
     TopicConflict,
     TopicNotFound,
 )
@@ -30,6 +33,8 @@ from engine.model.topic import (
 )
 from engine.model.topic_name import TopicName
 from engine.postgres.database import Database, Row, Session
+
+logger = structlog.get_logger(__name__)
 
 MAX_PARTITIONS = 10_000
 _BOUNDS = {
@@ -75,8 +80,8 @@ class Topics:
             InvalidRequest: impossible settings, a name that :meth:`TopicName.parse` refuses, or one
                 that is reserved for system topics.
             TopicConflict: it exists, and this would change settings that cannot change.
-            PartitionUnavailable: a broker of the topic cannot be reached; repeating the call
-                completes it.
+            PartitionUnavailable: a broker of the topic cannot be reached, and has not made the
+                topic as it is now; repeating the call completes it.
         """
         if name.is_system:
             raise InvalidRequest(
@@ -322,11 +327,26 @@ class Topics:
             held = session.one("hold_topic", topic_id=topic.topic_id)
             if held is not None:
                 topic = _topic(held)
-                check = partial(self.check_held, session, topic)
-                make_partitions(self._brokers, topic, check, needed=needed)
+                self._make(session, topic, made=held.made, needed=needed)
         if held is None:
             return self._ensure(name, settings, needed=needed)
         return self._remember(topic), created
+
+    def _make(
+        self, session: Session, topic: Topic, *, made: bool, needed: Collection[str] | None
+    ) -> None:
+        """Have the brokers make the partitions of a topic that is held. Where they have done so
+        before (``made``), this mends what one of them has lost, and waits for none that is away."""
+        check = partial(self.check_held, session, topic)
+        try:
+            whole = make_partitions(self._brokers, topic, check, needed=needed)
+        except PartitionUnavailable as error:
+            if not made:
+                raise
+            logger.warning("topic not looked at", topic=str(topic.name), reason=error.message)
+        else:
+            if whole and not made:
+                session.run("topic_made", topic_id=topic.topic_id)
 
     def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
         wanted, has = settings.partitions, topic.settings.partitions

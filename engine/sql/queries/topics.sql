@@ -37,14 +37,17 @@ WHERE tenant = %(tenant)s AND namespace = %(namespace)s AND topic = %(topic)s FO
 
 -- grow_topic --
 -- A compare-and-set: only while the brokers are those that were read.
-UPDATE coordinator.topic SET brokers = %(brokers)s
+UPDATE coordinator.topic SET brokers = %(brokers)s, made = false
 WHERE topic_id = %(topic_id)s AND brokers = %(expected)s
 RETURNING *
 
 -- change_retention --
 UPDATE coordinator.topic SET
-    retention_ms = %(retention_ms)s, retention_bytes = %(retention_bytes)s
+    retention_ms = %(retention_ms)s, retention_bytes = %(retention_bytes)s, made = false
 WHERE topic_id = %(topic_id)s RETURNING *
+
+-- topic_made --
+UPDATE coordinator.topic SET made = true WHERE topic_id = %(topic_id)s AND NOT made
 
 -- list_topics --
 -- Topics after one, by name; only those with a text in their names.

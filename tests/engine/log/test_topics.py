@@ -226,6 +226,27 @@ def test_a_broker_that_is_away_hinders_no_topic_that_it_has_nothing_of(
         assert engine.log.status(PartitionName(topic, 0)).snapshot is not None
 
 
+@pytest.mark.parametrize("away", ["broker-1", "broker-2"])
+def test_a_topic_that_is_made_is_found_as_it_is_while_a_broker_is_away(
+    engine: Engine, away: str
+) -> None:
+    """Programs create their topics when they start. What one of the brokers does not know yet is
+    another matter, also when it is asked for again."""
+    make_topic(engine, partitions=2)
+    grown = TopicSettings(partitions=4)
+    kept = replace(grown, retention_ms=5)
+    with unreachable(engine, away):
+        topic, created = engine.topics.create(TOPIC, TopicSettings(partitions=2))
+        assert (topic.settings.partitions, created) == (2, False)
+        for wanted in (grown, grown, kept, kept):
+            with pytest.raises(PartitionUnavailable):
+                engine.topics.create(TOPIC, wanted)
+    engine.topics.create(TOPIC, kept)
+    assert [engine.log.status(PartitionName(TOPIC, n)).last_offset for n in range(4)] == [-1] * 4
+    with unreachable(engine, away):
+        assert not engine.topics.create(TOPIC, kept)[1]
+
+
 def test_a_deleted_topic_is_gone_with_all_that_it_had(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     subscribe(engine)
@@ -742,7 +763,7 @@ def test_a_creation_that_a_deletion_has_passed_makes_no_partition(
     """Its connection to the catalog is lost, and it does not know that yet."""
     other = another(engine)
 
-    def passed(brokers: Brokers, topic: Topic, *rest: Any, **options: Any) -> None:
+    def passed(brokers: Brokers, topic: Topic, *rest: Any, **options: Any) -> bool:
         if topic.name == TOPIC:
             coordinator_sql(
                 engine,
@@ -750,7 +771,7 @@ def test_a_creation_that_a_deletion_has_passed_makes_no_partition(
                 " WHERE datname = current_database() AND state = 'idle in transaction'",
             )
             other.topics.delete(TOPIC)
-        make_partitions(brokers, topic, *rest, **options)
+        return make_partitions(brokers, topic, *rest, **options)
 
     monkeypatch.setattr("engine.log.topics.make_partitions", passed)
     try:
