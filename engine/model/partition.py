@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -168,6 +168,11 @@ class PartitionStatus:
     def hidden_messages(self) -> int:
         """Offsets that READ_COMMITTED readers may not pass yet."""
         return self.last_offset - self.stable_position
+
+    @property
+    def held_for(self) -> timedelta:
+        """How long the blocker has held the partition, by its broker's clock; zero without one."""
+        return timedelta() if self.blocker is None else self.now - self.blocker.first_append_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

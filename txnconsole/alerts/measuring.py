@@ -115,7 +115,7 @@ class Measurements:
         samples = {}
         for status in self._held.partitions:
             if status.blocker is not None:
-                waited = milliseconds(status.now - status.blocker.first_append_at)
+                waited = milliseconds(status.held_for)
                 hidden = status.hidden_messages
                 offsets = "offset" if hidden == 1 else "offsets"
                 detail = f"{hidden:,} {offsets} behind {status.blocker.txn_id}"

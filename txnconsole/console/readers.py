@@ -72,7 +72,7 @@ def held_ms(status: PartitionStatus) -> int | None:
     does."""
     if status.blocker is None or not status.hidden_messages:
         return None
-    return max(0, (status.now - status.blocker.first_append_at) // timedelta(milliseconds=1))
+    return max(0, status.held_for // timedelta(milliseconds=1))
 
 
 def is_held_long(status: PartitionStatus) -> bool:

@@ -79,7 +79,7 @@ def charged(held: HeldBack, owners: Mapping[TxnID, str], elapsed: timedelta) -> 
         owner = status.blocker and owners.get(status.blocker.txn_id)
         if not owner or not status.blocker:
             continue
-        standing = min(elapsed, status.now - status.blocker.first_append_at)
+        standing = min(elapsed, status.held_for)
         cost = status.hidden_messages * max(0, standing // _MS)
         costs[owner] = costs.get(owner, 0) + cost
     return {owner: cost for owner, cost in costs.items() if cost}

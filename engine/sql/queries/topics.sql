@@ -47,7 +47,7 @@ UPDATE coordinator.topic SET
 WHERE topic_id = %(topic_id)s RETURNING *
 
 -- topic_made --
-UPDATE coordinator.topic SET made = true WHERE topic_id = %(topic_id)s AND NOT made
+UPDATE coordinator.topic SET made = true WHERE topic_id = %(topic_id)s
 
 -- list_topics --
 -- Topics after one, by name; only those with a text in their names.

@@ -106,7 +106,7 @@ class PartitionBlocker(Answer):
         ongoing = status.blocker
         if ongoing is None:
             return None
-        age_ms = _held_ms(status, ongoing)
+        age_ms = _held_ms(status)
         return cls(
             txn_id=str(ongoing.txn_id),
             first_offset=ongoing.first_offset,
@@ -280,7 +280,7 @@ class HeldBackPartition(Answer):
             stable_position=status.stable_position,
             last_offset=status.last_offset,
             hidden_messages=status.hidden_messages,
-            held_ms=_held_ms(status, ongoing),
+            held_ms=_held_ms(status),
             ongoing_txns=status.ongoing_txns,
             txn_id=str(ongoing.txn_id),
             status=None if transaction is None else transaction.status,
@@ -299,8 +299,8 @@ class HeldBackPartitions(Answer):
     unavailable: list[UnavailableBroker]
 
 
-def _held_ms(status: PartitionStatus, ongoing: OngoingTxn) -> int:
-    return int((status.now - ongoing.first_append_at).total_seconds() * 1000)
+def _held_ms(status: PartitionStatus) -> int:
+    return int(status.held_for.total_seconds() * 1000)
 
 
 def _positions(status: PartitionStatus) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class HeldBackPartitionsOfAll(Endpoint):
         found = engine().inspect.held_back(_HELD_BACK if by_time else query.limit + 1)
         held = [(each, each.blocker) for each in found.partitions if each.blocker is not None]
         if by_time:
-            held.sort(key=lambda one: one[0].now - one[1].first_append_at, reverse=True)
+            held.sort(key=lambda one: one[0].held_for, reverse=True)
         known = engine().coordinator.get_many(ongoing.txn_id for _, ongoing in held[: query.limit])
         return HeldBackPartitions(
             items=[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe
@@ -49,7 +50,7 @@ def held_back(request: ConsoleRequest) -> HttpResponse:
     known = found.value.partitions if found.value else ()
     most = max((status.hidden_messages for status in known), default=0)
     if order == "longest":
-        known = tuple(sorted(known, key=_since))
+        known = tuple(sorted(known, key=attrgetter("held_for"), reverse=True))
     if "HX-Request" not in request.headers:  # The list alone is renewed every other second.
         past["history"] = held_history(series(range_))
     context = past | {
@@ -79,8 +80,3 @@ def with_holders(statuses: Sequence[PartitionStatus]) -> list[Held]:
         (status, known.get(status.blocker.txn_id) if status.blocker else None)
         for status in statuses
     ]
-
-
-def _since(status: PartitionStatus) -> float:
-    """Since when, by its broker's clock."""
-    return status.blocker.first_append_at.timestamp() if status.blocker else status.now.timestamp()
