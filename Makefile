@@ -68,7 +68,7 @@ test: setup chromium lint types imports ## Run all checks and all tests
 	@$(PY) -m pytest -q $(SHARED) -m "not ($(WHOLE))"; others=$$?; \
 	$(PY) -m pytest -q $(GROUPED) -m "$(WHOLE)" && exit $$others
 
-test-fast: setup ## Run the tests that start no program and fill no large table, but tests/pipeline
+test-fast: setup ## Run the tests that start no program, fill no large table and do not look at very many cases, but tests/pipeline
 	@exec $(PY) -m pytest -q $(SHARED) -m "$(FAST)" --ignore=tests/pipeline
 
 # Browser tests drive Debian's Chromium, best its headless shell. Outside CI they are skipped where it cannot be installed.

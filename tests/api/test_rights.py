@@ -398,6 +398,7 @@ def _with_own(body: Any, own: str) -> bytes:
     return json.dumps(body).replace("{own}", own).encode()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("role", list(Role))
 def test_a_role_may_do_what_the_table_says_and_nothing_else(
     role: Role, world: Caller, as_role: Callable[..., Caller]
@@ -434,6 +435,7 @@ def test_topics_outside_the_patterns_are_refused_to_every_role_alike(
     assert caller.get("/topics").json["items"] == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("role", list(Role))
 def test_within_its_patterns_a_token_may_what_its_role_may_but_what_is_about_all_topics(
     role: Role, world: Caller, as_role: Callable[..., Caller]

@@ -376,6 +376,7 @@ def test_a_history_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert read(tmp_path / "history.jsonl") == list(history)
 
 
+@pytest.mark.deep
 def test_checking_takes_work_in_proportion() -> None:
     """Lines that are run, not seconds: whoever shares the machine does not count."""
 

@@ -99,6 +99,7 @@ def timeless(engine: Engine, txns: Sequence[TxnID]) -> dict[str, str]:
     return {name: _CLOCK.sub("", repr(answer)) for name, answer in answers(engine, txns)}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("buffer", BufferKind)
 def test_neighbours_change_no_answer(engine: Engine, buffer: BufferKind) -> None:
     for topic in (TOPIC, _OTHER):

@@ -100,6 +100,7 @@ def test_what_was_held_back_is_drawn_and_told_as_a_table(db: None, viewer: Clien
     assert rows == ["7", "\N{EN DASH}", "18,546", "5"]
 
 
+@pytest.mark.plans
 def test_a_full_page_with_a_full_history_keeps_its_budget(engine: Engine, operator: Client) -> None:
     engine.topics.create(TOPIC, TopicSettings(partitions=held_back.PAGE_ROWS + 5))
     for number in range(held_back.PAGE_ROWS + 5):

@@ -51,6 +51,7 @@ def test_a_viewer_reads_every_page_under_the_policy(
     assert "<script>" not in answer.content.decode()
 
 
+@pytest.mark.deep
 def test_every_page_has_one_heading_that_tells_what_it_is(orders: Orders, db: None) -> None:
     """Also what is a dialog, when it is opened by itself."""
     names = {"topic": TOPIC, "txn": orders.open, "subscription": orders.subscription.name}

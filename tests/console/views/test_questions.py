@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from django.contrib.auth.models import User
 
 from engine import Engine
@@ -44,6 +45,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.deep
 def test_no_page_asks_more_than_twelve(
     orders: Orders, engine: Engine, db: None, questions: Questions
 ) -> None:

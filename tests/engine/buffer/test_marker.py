@@ -47,6 +47,7 @@ def kinds(engine: Engine) -> list[EntryKind]:
     return [message.kind for message in engine.log.browse(P0, 0, 1000).messages]
 
 
+@pytest.mark.deep
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -64,6 +65,7 @@ def test_the_stable_position_is_right_after_every_step_and_never_moves_back(
         before = status.stable_position
 
 
+@pytest.mark.deep
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -62,6 +62,7 @@ def recovered(engine: Engine) -> list[dict[str, Any]]:
     return [dict(log) for log in logs]
 
 
+@pytest.mark.deep
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

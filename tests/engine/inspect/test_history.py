@@ -26,6 +26,7 @@ def now(engine: Engine) -> datetime:
     return at
 
 
+@pytest.mark.deep
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

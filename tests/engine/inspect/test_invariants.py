@@ -109,6 +109,7 @@ def test_all_invariants_hold_after_any_history(engine: Engine, steps: list[Step]
     assert len(report.checks) == 10
 
 
+@pytest.mark.deep
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

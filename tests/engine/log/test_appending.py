@@ -87,6 +87,7 @@ def sequences(draw: st.DrawFn) -> list[tuple[int, str | None, int, int | None]]:
     ]
 
 
+@pytest.mark.deep
 @given(wanted=sequences(), cuts=st.sets(st.integers(1, 29)), segment=st.sampled_from([5, 12, 99]))
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -61,6 +61,7 @@ def filtered_by_client(answer: Fetched) -> list[str]:
     return [payloads[batch.first_offset] for batch in committed(batches, aborted)]
 
 
+@pytest.mark.deep
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -22,6 +22,7 @@ MESSAGES = st.builds(
 )
 
 
+@pytest.mark.deep
 @given(st.lists(MESSAGES, min_size=1))
 def test_a_batch_reads_back(messages: list[NewMessage]) -> None:
     assert batch.decode(batch.encode(messages)) == messages

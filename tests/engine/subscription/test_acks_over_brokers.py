@@ -117,6 +117,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, point: int, *, after: bool) -> Ite
             yield ran
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_at_any_statement_leaves_all_of_the_call_or_none(
     engine: Engine, messages: Messages, monkeypatch: pytest.MonkeyPatch, after: bool

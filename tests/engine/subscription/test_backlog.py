@@ -43,6 +43,7 @@ def counted(engine: Engine) -> list[int | None]:
     return [row.unseen for row in rows]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("buffer", BufferKind)
 @pytest.mark.parametrize("seed", range(2))
 def test_it_is_what_a_look_at_the_whole_log_gives(

@@ -798,6 +798,7 @@ class Consumption:
         return [self.in_flight.pop(offset).message_id for offset in some]
 
 
+@pytest.mark.deep
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
