@@ -136,6 +136,11 @@ def test_lines_run_in_a_shell_and_say_what_the_page_says(
         (f"/explain?partition={topic}:0&message=0&subscription=s", txn_id),
         (f"/subscriptions/{topic}/s", topic),
         ("/coordinators", "low_water_mark"),
+        ("/coordinators/0", "low_water_mark"),
+        ("/invariants", "dense_offsets"),
+        (f"/topics/{topic}/partitions/0/aborted", "[]"),
+        (f"/topics/{topic}/partitions/0/snapshots?rehearse=1", "entries"),
+        ("/pipeline?kind=audit", "[]"),
         (f"/topics/{topic}/partitions/0/operate/snapshot", "position"),
     ):
         run(address, said)

@@ -218,22 +218,26 @@ def _subscriptions(page: PageAddress) -> Call:
 
 
 def _started(page: PageAddress) -> Call:
-    body = {"kind": page.path["kind"], "parameters": {}, "reason": WHY}
-    return Call("pipeline/runs", method="POST", body=body)
+    kind = page.path["kind"]
+    return Call(
+        "pipeline/runs",
+        method="POST",
+        body={"kind": kind, "parameters": {}, "reason": WHY},
+        command=("pipeline", "start", kind, "--reason", WHY),
+    )
 
 
-def _about_transaction(
-    part: str, *command: str, reason: bool = True
-) -> Callable[[PageAddress], Call]:
-    """A change of one transaction."""
+def _change(objects: str, name: str, part: str, group: str) -> Callable[[PageAddress], Call]:
+    """A change of one object; ``name`` is that of its id in the page's path, ``group`` what
+    ``txnctl`` calls such objects."""
 
     def call(page: PageAddress) -> Call:
-        txn_id = page.path["txn_id"]
+        found = page.path[name]
         return Call(
-            f"transactions/{txn_id}/{part}",
+            f"{objects}/{found}/{part}",
             method="POST",
-            body={"reason": WHY} if reason else {},
-            command=(*command, txn_id, "--reason", WHY) if command else None,
+            body={"reason": WHY},
+            command=(group, part, found, "--reason", WHY),
         )
 
     return call
@@ -265,8 +269,8 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
         f"transactions/{page.path['txn_id']}",
         command=("transactions", "describe", page.path["txn_id"]),
     ),
-    "abort": _about_transaction("abort", "transactions", "abort"),
-    "retry-transaction": _about_transaction("retry"),
+    "abort": _change("transactions", "txn_id", "abort", "transactions"),
+    "retry-transaction": _change("transactions", "txn_id", "retry", "transactions"),
     "bulk-aborts": _plain(
         "jobs", "jobs", "list", "--kind", "bulk_abort", query={"kind": "bulk_abort"}
     ),
@@ -308,15 +312,19 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
         f"{page.partition_path}/messages", {"order": "committed", "max_messages": _MORE}
     ),
     "aborted-ranges": lambda page: Call(
-        f"{page.partition_path}/aborted-index", page.given("segment")
+        f"{page.partition_path}/aborted-index",
+        page.given("segment"),
+        command=("partitions", "aborted-index", page.partition, *_options(page.given("segment"))),
     ),
     "partition-snapshots": lambda page: Call(
         f"{page.partition_path}/rehearsal"
         if page.query.get("rehearse") == "1"
         else page.partition_path,
-        command=None
-        if page.query.get("rehearse") == "1"
-        else ("partitions", "describe", page.partition),
+        command=(
+            "partitions",
+            "rehearse" if page.query.get("rehearse") == "1" else "describe",
+            page.partition,
+        ),
     ),
     "partition-subscriptions": _subscriptions,
     "operate-partition": _operate,
@@ -340,27 +348,41 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
         body={"count": 16, "reason": WHY},
         command=("coordinators", "scale", 16, "--reason", WHY),
     ),
-    "coordinator": lambda page: Call(f"coordinators/{page.path['tc_id']}"),
+    "coordinator": lambda page: Call(
+        f"coordinators/{page.path['tc_id']}",
+        command=("coordinators", "describe", page.path["tc_id"]),
+    ),
     "invariants": _unless_filtered(
-        lambda page: Call("invariants", {"broken": "true"} if page.query.get("broken") else {})
+        lambda page: (
+            Call("invariants", {"broken": "true"}, ("invariants", "--broken"))
+            if page.query.get("broken")
+            else Call("invariants", command=("invariants",))
+        )
     ),
     "explain": _explain,
-    "pipeline": lambda page: Call("pipeline/runs", page.given("kind", "state")),
-    "run": lambda page: Call(f"pipeline/runs/{page.path['run_id']}"),
+    "pipeline": lambda page: Call(
+        "pipeline/runs",
+        page.given("kind", "state"),
+        command=("pipeline", "runs", *_options(page.given("kind", "state"))),
+    ),
+    "run": lambda page: Call(
+        f"pipeline/runs/{page.path['run_id']}",
+        command=("pipeline", "describe", page.path["run_id"]),
+    ),
     "start-run": _started,
-    "cancel-run": lambda page: Call(
-        f"pipeline/runs/{page.path['run_id']}/cancel", method="POST", body={"reason": WHY}
-    ),
-    "repeat-run": lambda page: Call(
-        f"pipeline/runs/{page.path['run_id']}/repeat", method="POST", body={"reason": WHY}
-    ),
+    "cancel-run": _change("pipeline/runs", "run_id", "cancel", "pipeline"),
+    "repeat-run": _change("pipeline/runs", "run_id", "repeat", "pipeline"),
     "alerts": _plain("alerts", "alerts", "list", query={"state": "firing"}),
     "alert-history": _plain("alerts", "alerts", "list", "--state", "all"),
     "alert": lambda page: Call(f"alerts/{page.path['alert_id']}"),
     "alert-rules": _plain("alerts/rules", "alerts", "rules"),
     "alert-silences": _plain("alerts/silences", "alerts", "silences", "--all"),
     "alert-channels": _plain("alerts/channels"),
-    "audit": lambda page: Call("audit", page.given("who", "action", "object")),
+    "audit": lambda page: Call(
+        "audit",
+        page.given("who", "action", "object"),
+        command=("audit", "list", *_options(page.given("who", "action", "object"))),
+    ),
     "settings-profile": _plain("me"),
     "settings-tokens": _plain("tokens"),
     "settings-users": _plain("users"),

@@ -16,6 +16,7 @@ from tests.server import Served
 from tests.support.eventually import eventually
 from txnconsole.client import Client, Fetched, Reader
 from txnconsole.client.txnctl.app import _leaves, command
+from txnconsole.client.txnctl.session import Session
 
 
 def test_arguments_are_named_in_one_way() -> None:
@@ -265,6 +266,51 @@ def test_a_partition_is_operated_on(txnctl: Txnctl, server: Served) -> None:
     assert txnctl("tail", name, "--no-follow", "--from-start").out == ""
 
 
+def test_a_partition_is_looked_at_from_within(txnctl: Txnctl, server: Served) -> None:
+    topic = server.topic()
+    partition, ids = f"{topic}:0", []
+    with server.client("producer") as program:
+        for _ in range(2):
+            ids.append(program.post("/transactions", json={}).json()["txn_id"])
+            body = {"txn_id": ids[-1], "messages": [{"payload": "x"}]}
+            program.post(f"/topics/{topic}/partitions/0/messages", json=body).raise_for_status()
+            abort = f"/transactions/{ids[-1]}/abort"
+            program.post(abort, json={"wait_ms": 20_000}).raise_for_status()
+    rows = txnctl("-o", "json", "partitions", "aborted-index", partition, role="viewer").json
+    assert [(row["txn_id"], row["outcome"]) for row in rows] == [(each, "ABORTED") for each in ids]
+    shown = txnctl("partitions", "aborted-index", partition, "--limit", "1").out
+    assert (ids[0] in shown, ids[1] in shown) == (True, False)
+    elsewhere = ("--segment", str(rows[0]["ledger_id"] + 1))
+    assert txnctl("-o", "json", "partitions", "aborted-index", partition, *elsewhere).json == []
+    assert "last offset" in txnctl("partitions", "rehearse", partition, role="viewer").out
+    checks = txnctl("-o", "json", "partitions", "check", partition, role="viewer").json
+    assert len(checks) == len({each["name"] for each in checks}) > 3
+    assert {each["holds"] for each in checks} <= {True, None}
+
+
+def test_of_a_log_that_is_checked_in_parts_the_worst_counts(
+    txnctl: Txnctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def part(holds: bool | None, position: int | None) -> dict[str, Any]:
+        check = {"invariant": 2, "name": "a", "counter_examples": [], "skipped": None}
+        return {"checks": [check | {"holds": holds}], "next_position": position}
+
+    parts = {0: part(True, 7), 7: part(False, 9), 9: part(None, None)}
+    monkeypatch.setattr(Session, "get", lambda _self, _path, position: parts[position])
+    found = txnctl("-o", "json", "partitions", "check", "public/default/x:0")
+    assert (found.code, [each["holds"] for each in found.json]) == (1, [False])
+
+
+def test_invariants_are_listed_and_one_that_is_broken_is_exit_code_1(
+    txnctl: Txnctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert txnctl("invariants", "--limit", "5", role="viewer").code == 0
+    row = {"invariant": 6, "name": "aborted_index", "subject": "a:0", "holds": False}
+    monkeypatch.setattr(Session, "pages", lambda *_, **__: iter([row]))
+    broken = txnctl("invariants", "--broken")
+    assert (broken.code, "aborted_index" in broken.out) == (1, True)
+
+
 def test_subscriptions_show_what_is_held_and_left(txnctl: Txnctl, server: Served) -> None:
     name = server.topic()
     txnctl("produce", name, *(part for n in range(3) for part in ("-m", str(n))))
@@ -306,6 +352,11 @@ def test_coordinators_are_listed(txnctl: Txnctl) -> None:
     found = txnctl("-o", "json", "coordinators", "list").json
     assert [each["coordinator_id"] for each in found][:2] == [0, 1]
     assert "LOW WATER MARK" in txnctl("coordinators", "list").out
+
+
+def test_a_coordinator_is_described(txnctl: Txnctl) -> None:
+    assert "low water mark" in txnctl("coordinators", "describe", "0", role="viewer").out
+    assert txnctl("coordinators", "describe", "65535").code == 3
 
 
 def test_more_coordinators_than_one_page_are_listed(txnctl: Txnctl) -> None:

@@ -18,12 +18,15 @@ from txnconsole.client.errors import TxnConsoleError, UnexpectedAnswer, Unreacha
 from txnconsole.client.retries import RetryPolicy
 from txnconsole.client.txnctl import (
     alerts,
+    audit,
     bulk_abort,
     coordinators,
+    invariants,
     jobs,
     masking,
     messages,
     partitions,
+    pipeline,
     subscriptions,
     topics,
     transactions,
@@ -60,7 +63,10 @@ app.add_typer(coordinators.app, name="coordinators")
 app.add_typer(topics.app, name="topics")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(alerts.app, name="alerts")
+app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(audit.app, name="audit")
 app.add_typer(masking.app, name="masking")
+app.command("invariants")(invariants.invariants)
 app.command("produce")(messages.produce)
 app.command("consume")(messages.consume)
 app.command("tail")(messages.tail)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from txnconsole.client.txnctl.names import PartitionArgument, partition_path
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import UNAVAILABLE, Output, Why, session_of
+from txnconsole.client.txnctl.session import UNAVAILABLE, Json, Output, Why, session_of
 from txnconsole.quantities import duration
 
 app = typer.Typer(help="See where partitions stand and who holds them up.", no_args_is_help=True)
@@ -97,6 +98,36 @@ _HISTORY = (
     Column("HELD BY", "holder", exact),
     Column("ENDED", "ended", exact),
 )
+_INDEX = (
+    Column("TRANSACTION", "txn_id", exact),
+    Column("OUTCOME", "outcome"),
+    Column("SEGMENT", "ledger_id", exact, right=True),
+    Column("FIRST", "first_offset", exact, right=True),
+    Column("LAST", "last_offset", exact, right=True),
+    Column("LAST STABLE", "last_stable_offset", exact, right=True),
+)
+_REHEARSAL = (
+    ("partition", "partition", plain),
+    ("from the snapshot at", "snapshot_position", exact),
+    ("unreadable snapshots", "unreadable_snapshots", plain),
+    ("last offset", "last_offset", exact),
+    ("entries to read", "entries", plain),
+    ("bytes", "bytes", plain),
+    ("transactions", "transactions", plain),
+    ("exact", "exact", plain),
+    ("estimated time", "estimated_ms", duration),
+    ("by recoveries measured", "measured_recoveries", plain),
+)
+_CHECKS = (
+    Column("NUMBER", "invariant", exact, right=True),
+    Column("INVARIANT", "name"),
+    Column("HOLDS", "holds"),
+    Column("NOT CHECKED BECAUSE", "skipped", prose=True),
+    Column("COUNTER-EXAMPLES", "counter_examples", prose=True),
+)
+#: What a check says, the worst first: it is broken, could not be checked, or holds.
+_BY_WORTH = (False, None, True)
+_BROKEN = 1
 
 
 @app.command()
@@ -214,6 +245,41 @@ def history(
     session.show_rows(answer["points"], _HISTORY)
 
 
+@app.command("aborted-index")
+def aborted_index(
+    context: typer.Context,
+    partition: PartitionArgument,
+    segment: Annotated[int | None, typer.Option(min=0, help="Only of this segment.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+) -> None:
+    """List the aborted-transaction index: who was aborted here, and where that stands."""
+    session = session_of(context)
+    rows = session.pages(f"{partition_path(partition)}/aborted-index", limit=limit, segment=segment)
+    session.show_rows(rows, _INDEX)
+
+
+@app.command()
+def rehearse(context: typer.Context, partition: PartitionArgument) -> None:
+    """Tell what recovery would read if the database restarted now, and how long it would take."""
+    session = session_of(context)
+    session.show(session.get(f"{partition_path(partition)}/rehearsal"), _REHEARSAL)
+
+
+@app.command()
+def check(context: typer.Context, partition: PartitionArgument) -> None:
+    """Check the invariants over the whole log now. Exit code 1 when one does not hold."""
+    session = session_of(context)
+    checks: list[Json] = []
+    position: int | None = 0
+    while position is not None:
+        part = session.get(f"{partition_path(partition)}/invariants", position=position)
+        checks += part["checks"]
+        position = part["next_position"]
+    session.show_rows(_united(checks), _CHECKS)
+    if any(each["holds"] is False for each in checks):
+        raise typer.Exit(_BROKEN)
+
+
 @app.command()
 def snapshot(context: typer.Context, partition: PartitionArgument, reason: Why = "") -> None:
     """Snapshot the transaction buffer now."""
@@ -279,6 +345,14 @@ def force_abort(
     path = f"{partition_path(partition)}/force-abort"
     answer = session.send("POST", path, {"txn_id": txn_id, "reason": reason})
     session.show(answer, (("marker offset", "marker_offset", exact),))
+
+
+def _united(checks: Iterable[Json]) -> list[Json]:
+    """One row for each invariant, of the checks of all parts of a log: the worst of them."""
+    worst: dict[tuple[int, str], Json] = {}
+    for each in sorted(checks, key=lambda check: _BY_WORTH.index(check["holds"])):
+        worst.setdefault((each["invariant"], each["name"]), each)
+    return [worst[key] for key in sorted(worst)]
 
 
 def _operate(context: typer.Context, partition: str, action: str, reason: str) -> None:
