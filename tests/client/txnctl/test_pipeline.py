@@ -84,10 +84,11 @@ def test_a_result_and_a_log_are_shown_and_control_the_terminal_no_more(
     ended = {
         **dict.fromkeys([path.partition(".")[0] for _, path, _ in pipeline._RUN]),
         "state": "done",
-        "result": {"findings": ["\x1b[31m"]},
+        "result": {"findings": ["\x1b[31m"], "rules": {"gap": "An entry that"}},
         "log_tail": "one\n\x1b[31mtwo\n",
     }
     monkeypatch.setattr("txnconsole.client.txnctl.session.Session.get", lambda *_: ended)
     shown = txnctl("pipeline", "describe", "1").out
     assert '"\\u001b[31m"' in shown
+    assert "An entry that" not in shown
     assert "one\n\\x1b[31mtwo" in shown
