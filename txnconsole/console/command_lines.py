@@ -383,8 +383,8 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
         page.given("who", "action", "object"),
         command=("audit", "list", *_options(page.given("who", "action", "object"))),
     ),
-    "settings-profile": _plain("me"),
-    "settings-tokens": _plain("tokens"),
+    "settings-profile": _plain("me", "whoami"),
+    "settings-tokens": _plain("tokens", "tokens", "list"),
     "settings-users": _plain("users"),
     "settings-user": lambda page: Call(f"users/{quote(page.path['name'], safe='')}"),
 }

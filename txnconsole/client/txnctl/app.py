@@ -28,6 +28,7 @@ from txnconsole.client.txnctl import (
     partitions,
     pipeline,
     subscriptions,
+    tokens,
     topics,
     transactions,
 )
@@ -66,6 +67,8 @@ app.add_typer(alerts.app, name="alerts")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(audit.app, name="audit")
 app.add_typer(masking.app, name="masking")
+app.add_typer(tokens.app, name="tokens")
+app.command("whoami")(tokens.whoami)
 app.command("invariants")(invariants.invariants)
 app.command("produce")(messages.produce)
 app.command("consume")(messages.consume)
