@@ -12,6 +12,7 @@ from txnconsole.alerts.metrics import AlertsCollector
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.plans
 def test_all_that_fires_is_counted_however_much_it_is() -> None:
     rule = rule_of(Kind.HELD_BACK)
     for number in range(reading.MAX_FIRING + 1):

@@ -20,6 +20,7 @@ def document() -> Any:
     return _generated()
 
 
+@pytest.mark.deep
 def test_the_contract_is_valid_openapi_without_a_warning() -> None:
     assert _generated("--fail-on-warn", "--validate")["openapi"].startswith("3.1")
 

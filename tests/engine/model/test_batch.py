@@ -28,6 +28,7 @@ def test_a_batch_reads_back(messages: list[NewMessage]) -> None:
     assert batch.decode(batch.encode(messages)) == messages
 
 
+@pytest.mark.deep
 @given(st.lists(MESSAGES, min_size=1))
 def test_a_packed_batch_is_longer_than_everything_in_it(messages: list[NewMessage]) -> None:
     """So that one within the limits of a message and of a batch holds nothing beyond them."""
@@ -43,6 +44,7 @@ def test_an_event_time_of_another_zone_is_the_same_moment() -> None:
     assert read.event_time == at
 
 
+@pytest.mark.deep
 @given(st.lists(MESSAGES, min_size=1, max_size=3), st.data())
 def test_a_body_cut_short_is_corrupt(messages: list[NewMessage], data: st.DataObject) -> None:
     body = batch.encode(messages)

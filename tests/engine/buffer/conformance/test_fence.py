@@ -107,6 +107,7 @@ def test_the_low_water_mark_aborts_a_chain_of_orphans_and_nothing_else(
     assert sorted(fetched(engine)) == ["ended", "open", "other"]
 
 
+@pytest.mark.plans
 def test_a_mark_passes_over_very_many_orphans_a_thousand_in_each_sql_transaction(
     engine: Engine, buffer: BufferKind
 ) -> None:
