@@ -47,8 +47,11 @@ SELECT (SELECT count(*) FROM looked) AS looked_through, ARRAY(
 ) AS names
 
 -- page_of_subscriptions --
+-- Subscriptions of a topic after one, by name: by its bytes, as the pages of several brokers are put
+-- together, whatever this server sorts by.
 SELECT * FROM broker.subscription
-WHERE topic_id = %(topic_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
+WHERE topic_id = %(topic_id)s AND name COLLATE "C" > %(after)s
+ORDER BY name COLLATE "C" LIMIT %(limit)s
 
 -- delete_subscription --
 -- The caller has locked the cursors (lock_cursors): whoever delivers or acknowledges holds such a

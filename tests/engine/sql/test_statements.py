@@ -85,6 +85,17 @@ def test_names_are_unique_within_a_database() -> None:
         assert len(names) == len(set(names))
 
 
+def test_brokers_order_names_alike_whatever_the_language_that_they_sort_by() -> None:
+    """By bytes, as Python puts their pages together: where "a" comes before "B", the first page
+    would end with "B", and the next begin behind it, without "a"."""
+    pages = {"page_of_subscriptions", "subscription_summaries", "snapshot_distances"}
+    texts = [text for file, name in NAMES for text in [queries(file)[name]] if name in pages]
+    assert len(texts) == len(pages)
+    for text in texts:
+        *_, order = re.findall(r"ORDER BY .*", text)
+        assert not re.search(r'\b(?:topic|name)\b(?! COLLATE "C")', order), order
+
+
 def test_there_is_sql_in_sql_files_only() -> None:
     pattern = re.compile(r"\b(SELECT .+ FROM|INSERT INTO|DELETE FROM|UPDATE \w+\.\w+ SET)\b")
     allowed = {"migrations.py"}  # its own table, before there is any other
