@@ -203,8 +203,11 @@ class Database:
                 # was nearly empty must not scan the whole table, or a whole index in order to sort
                 # it, once the table is large. Every statement has an index that serves it
                 # (tests/engine/sql/test_plans.py).
+                # Whoever waited for a lock goes on with what others have committed meanwhile,
+                # whatever isolation a database or a role is set to.
                 "options": f"-c statement_timeout={statement_timeout_ms}"
                 f" -c lock_timeout={min(statement_timeout_ms, _LOCK_TIMEOUT_MS)}"
+                r" -c default_transaction_isolation=read\ committed"
                 " -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
                 " -c enable_seqscan=off -c enable_bitmapscan=off",
             },

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from psycopg import errors as pg
+from psycopg import sql
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database, Session
@@ -80,6 +81,27 @@ def answer(database: Database) -> object:
 def test_a_snapshot_answers_all_reads_from_one_moment(database: Database) -> None:
     first, second = database.snapshot(("seen", {}), ("seen", {}))
     assert first == second
+
+
+@pytest.fixture
+def serializable(databases: Databases) -> Iterator[None]:
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        database = sql.SQL("ALTER DATABASE {}").format(name)
+        connection.execute(database + sql.SQL("SET default_transaction_isolation TO serializable"))
+        yield
+        connection.execute(database + sql.SQL("RESET default_transaction_isolation"))
+
+
+@pytest.mark.usefixtures("serializable")
+def test_a_statement_sees_what_was_committed_before_it_whatever_the_database_is_set_to(
+    databases: Databases, database: Database
+) -> None:
+    with database.transaction() as session:
+        before = session.one("seen")
+        with psycopg.connect(databases.coordinator_url) as other:
+            other.execute("SELECT pg_current_xact_id()")
+        assert session.one("seen") != before
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
