@@ -115,9 +115,7 @@ class Invariants:
             checks += check_sidecar(view, budget)
         return Report(tuple(checks), resume)
 
-    def of_index(
-        self, partition: PartitionName, *, position: int = 0, budget: int = BUDGET
-    ) -> Report:
+    def of_index(self, partition: PartitionName, *, position: int = 0) -> Report:
         """As :meth:`of_partition`, but only the log and its index: without subscriptions, and
         without rebuilding the state.
 
@@ -125,8 +123,8 @@ class Invariants:
             As :meth:`of_partition`.
         """
         with self._reading.view(partition) as view:
-            checks, resume = check_log(view, position, budget)
-            checks += check_sidecar_index(view, budget)
+            checks, resume = check_log(view, position, BUDGET)
+            checks += check_sidecar_index(view, BUDGET)
         return Report(tuple(checks), resume)
 
     def of_coordinator(
