@@ -161,10 +161,9 @@ class Explainer:
         due = before.as_of(view.head.now.timestamp() * 1000)
         home = self._active(topic, name, record)
         if home is not None:
-            there = home.consumer is not None and home.consumer_until > view.head.now
-            if there:
+            if home.there:
                 yield _active_consumer(home)
-            if not there or home.consumer_epoch > due.epoch:
+            if not home.there or home.consumer_epoch > due.epoch:
                 due = due.give_back(due.in_flight())  # as who takes over does
         if offset in due.spent(record.max_redeliveries):
             yield self._dying(record, "goes with the next receive")
@@ -202,12 +201,12 @@ class Explainer:
         return None
 
     def _active(self, topic: Topic, name: SubscriptionName, record: Row) -> Row | None:
-        """The subscription's record at its home, which has the active consumer; None when its type
+        """The lease of the active consumer, which is at the subscription's home; None when its type
         has no active consumer."""
         if not SubscriptionType(record.type).has_one_consumer:
             return None
         with self._reading.brokers.get(topic.brokers[0]).session() as session:
-            return session.one("get_subscription", topic_id=topic.topic_id, name=name.name)
+            return session.one("get_lease", topic_id=topic.topic_id, name=name.name)
 
     def _with_headers(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
         """Add what the coordinators know of the transactions that the reasons name."""

@@ -77,6 +77,13 @@ AND (consumer IS NULL OR consumer = %(consumer)s
     OR broker.has_lapsed(consumer_until, consumer_lease_ms, clock_timestamp()))
 RETURNING consumer_epoch
 
+-- get_lease --
+-- The active consumer of a subscription, asked at its home broker. there: its lease has not run out.
+SELECT type, consumer, consumer_epoch, consumer_until, coalesce(
+    NOT broker.has_lapsed(consumer_until, consumer_lease_ms, statement_timestamp()), false
+) AS there
+FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
+
 -- end_lease --
 UPDATE broker.subscription SET consumer = NULL, consumer_until = NULL
 WHERE subscription_id = %(subscription_id)s AND consumer = %(consumer)s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -167,14 +168,23 @@ def test_what_a_consumer_has_kept_too_long_is_told_to_be_delivered_again(engine:
     assert received(engine) == ["a", "b"]
 
 
+def clock_goes_back(engine: Engine) -> None:
+    broker_sql(
+        engine, "UPDATE broker.subscription SET consumer_until = consumer_until + interval '1 hour'"
+    )
+
+
+@pytest.mark.parametrize(
+    "run_out", [lambda engine: let_leases_run_out(engine, SUBSCRIPTION), clock_goes_back]
+)
 def test_a_consumer_whose_lease_has_run_out_is_not_told_to_be_the_active_one(
-    engine: Engine,
+    engine: Engine, run_out: Callable[[Engine], None]
 ) -> None:
     make_topic(engine)
     subscribe(engine, type=SubscriptionType.FAILOVER)
     engine.produce(P0, batch("sent", "next"))
     engine.receive(SUBSCRIPTION, "c1", max_messages=1)
-    let_leases_run_out(engine, SUBSCRIPTION)
+    run_out(engine)
     assert codes(explained(engine, 1, subscription=SUBSCRIPTION))[1:] == [ReasonCode.UNREAD]
     assert received(engine, "c2") == ["next", "sent"]
 
