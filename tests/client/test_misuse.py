@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from tests.client.faults import TOPIC, FaultyLog, async_client, client
-from txnconsole.api.decoding import checked_time
+from txnconsole.api.decoding import check_time
 from txnconsole.api.structs.batches import PackedMessageIn
 from txnconsole.client import (
     BatchLimits,
@@ -91,7 +91,7 @@ def test_what_the_server_takes_at_most_is_taken() -> None:
         msgspec.convert({"payload": b"", name: most}, PackedMessageIn)
     for moment in (datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, 23, 59, tzinfo=UTC)):
         NewMessage(payload=b"", event_time=moment)
-        checked_time("event_time", moment)
+        check_time("event_time", moment)
 
 
 def test_an_event_loops_producer_refuses_the_same() -> None:

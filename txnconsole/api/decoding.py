@@ -192,16 +192,15 @@ def invalid(field: str, message: str) -> InvalidRequest:
     return InvalidRequest(detail, field={field: message})
 
 
-def checked_time(field: str, moment: datetime) -> datetime:
-    """A moment in a body, if it is in the years 2 to 9998, in its own zone and in UTC. So it can be
-    converted to any zone, and a client may send back the UTC time that it was answered.
+def check_time(field: str, moment: datetime) -> None:
+    """Check that a moment in a body is in the years 2 to 9998, in its own zone and in UTC. So it
+    can be converted to any zone, and a client may send back the UTC time that it was answered.
 
     Raises:
         InvalidRequest: it is not.
     """
     if moment.year not in _YEARS or moment.astimezone(UTC).year not in _YEARS:
         raise invalid(field, NO_TIME)
-    return moment
 
 
 def named(field: str, parse: Callable[[str], R], text: str) -> R:

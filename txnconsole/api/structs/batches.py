@@ -13,7 +13,7 @@ from engine.model.errors import PayloadTooLarge
 from engine.model.message import MessageID, NewMessage
 from engine.model.partition import Appended
 from engine.model.topic_name import PartitionName
-from txnconsole.api.decoding import checked_time, invalid
+from txnconsole.api.decoding import check_time, invalid
 from txnconsole.api.limits import BATCH_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
@@ -94,7 +94,7 @@ def _new_message(index: int, message: MessageIn | PackedMessageIn) -> NewMessage
     if message.key is not None and "\0" in message.key:
         raise invalid(f"messages[{index}].key", "must not hold NUL")
     if message.event_time is not None:
-        checked_time(f"messages[{index}].event_time", message.event_time)
+        check_time(f"messages[{index}].event_time", message.event_time)
     properties = message.properties
     if properties and any("\0" in name or "\0" in value for name, value in properties.items()):
         raise invalid(f"messages[{index}].properties", "must not hold NUL")

@@ -23,7 +23,7 @@ from engine.model.subscription import Subscription as EngineSubscription
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
-from txnconsole.api.decoding import checked_time, invalid, named
+from txnconsole.api.decoding import check_time, invalid, named
 from txnconsole.api.limits import ACK_MESSAGES, RECEIVE_MESSAGES
 from txnconsole.api.structs.fields import (
     Answer,
@@ -141,7 +141,7 @@ class Seek(Body):
         if len(given) != 1:
             raise invalid("offset", "give one of offset, timestamp, earliest and latest")
         if self.timestamp is not None:
-            checked_time("timestamp", self.timestamp)
+            check_time("timestamp", self.timestamp)
         return given[0]
 
 
