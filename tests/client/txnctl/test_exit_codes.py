@@ -32,6 +32,7 @@ from txnconsole.client.txnctl.app import exit_code
         (("transactions", "list", "--min-age", "inf"), "viewer", 2, "--min-age"),
         (("transactions", "slow", "--min-age", "inf"), "viewer", 2, "--min-age"),
         (("topics", "create", "public/default/x", "--retention", "inf"), "admin", 2, "--retention"),
+        (("alerts", "silence", "*", "--reason=x", "--hours=inf"), "operator", 2, "--hours takes"),
         (("alerts", "list", "--state", "nope"), "viewer", 2, "'all'"),
         (("subscriptions", "delete", "public/default/x", "..", "--yes"), "admin", 2, "'..' cannot"),
     ],

@@ -127,7 +127,7 @@ def silence(
     body = {
         "objects_matching": objects,
         "reason": reason,
-        "duration_ms": milliseconds("hours", hours * 3600),
+        "duration_ms": milliseconds("--hours", hours * 3600),
         "rule_id": rule,
     }
     session.show(session.send("POST", "/alerts/silences", body), _SILENCE)
