@@ -118,6 +118,12 @@ BAD: list[tuple[str, str, Any, str]] = [
             ("POST", f"{_S}/seek", {"timestamp": moment}, "timestamp"),
             (
                 "POST",
+                "/transactions/bulk-abort",
+                {"filter": {"opened_before": moment}, "expected_count": 0} | _WHY,
+                "filter.opened_before",
+            ),
+            (
+                "POST",
                 MESSAGES,
                 {"messages": [{"payload": "x", "event_time": moment}]},
                 "messages[0].event_time",

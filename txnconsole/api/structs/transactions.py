@@ -23,7 +23,7 @@ from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionLogEntry as EngineLogEntry
 from engine.model.txn_status import EndReason, Outcome, TxnStatus
 from engine.settings import EngineSettings
-from txnconsole.api.decoding import named
+from txnconsole.api.decoding import check_time, named
 from txnconsole.api.limits import GROUP_TRANSACTIONS
 from txnconsole.api.structs.fields import (
     NO_NUL,
@@ -83,10 +83,14 @@ class FilterTransactions(Query):
         where in the request it stands (``filter.``).
 
         Raises:
-            InvalidRequest: the topic's name has another form.
+            InvalidRequest: the topic's name has another form, or a time is not one of those that
+                go into any zone.
         """
         if self.topic is not None:
             named(f"{within}topic", TopicName.parse, self.topic)
+        for name in ("opened_after", "opened_before"):
+            if (moment := getattr(self, name)) is not None:
+                check_time(f"{within}{name}", moment)
         return TransactionFilter(
             statuses=tuple(self.status),
             tc_id=self.coordinator_id,
