@@ -100,6 +100,7 @@ class Session:
                 try:
                     return self.all(name, **params)
                 except pg.DeadlockDetected:
+                    forget(self._connection)
                     raise Rollback from None
             time.sleep(_OTHERS_TURN)  # Else this may take again what the other one has waited for.
         return self.all(name, **params)

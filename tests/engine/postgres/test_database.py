@@ -280,6 +280,31 @@ def test_work_that_fails_for_ever_is_unavailable(database: Database) -> None:
         database.retrying(work)
 
 
+_DEADLOCK_ONCE = """
+CREATE TEMPORARY SEQUENCE stumbled;
+CREATE FUNCTION pg_temp.stumble() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN
+    IF nextval('stumbled') = 1 THEN RAISE 'injected' USING ERRCODE = '40P01'; END IF;
+    RETURN currval('stumbled');
+END $$;
+"""
+
+
+@pytest.mark.parametrize("pool_size", [1])
+def test_after_a_deadlock_that_is_insisted_on_prepared_statements_are_there(
+    database: Database,
+) -> None:
+    """psycopg drops them with its own after any rollback, also of a part of a transaction."""
+    database._queries["stumble"] = "SELECT pg_temp.stumble() AS times"
+    with database.session() as session:
+        session.script(_DEADLOCK_ONCE)
+        for _ in range(7):  # often enough to be prepared by psycopg
+            session.one("one")
+        session.ask(_BACKEND)
+    with database.transaction() as session:
+        assert session.insisting("stumble") == [(2,)]
+        assert len(session.ask(_BACKEND)) == 1
+
+
 def refused(database: Database) -> None:
     with database.session() as session:
         session.script(_REFUSED_AT_COMMIT)
