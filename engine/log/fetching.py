@@ -178,7 +178,7 @@ class LogReader:
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=next_offset,
-            next_cursor=_cursor(head, next_offset),
+            next_cursor=_cursor(partition, head, next_offset),
             log_start_offset=head.log_start_offset,
         )
 
@@ -244,7 +244,7 @@ class LogReader:
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=end.offset,
-            next_cursor=_cursor(head, end.offset, end.within),
+            next_cursor=_cursor(partition, head, end.offset, end.within),
             log_start_offset=head.log_start_offset,
         )
 
@@ -308,11 +308,13 @@ class LogReader:
         return min(max_bytes or MAX_OFFSET, self._settings.max_fetch_bytes)
 
 
-def _cursor(head: FetchRow | Row, offset: int, within: int | None = None) -> str:
+def _cursor(
+    partition: PartitionName, head: FetchRow | Row, offset: int, within: int | None = None
+) -> str:
     """Where an answer ends, as a cursor. It names the ledger only for what can have been read: of
     an offset beyond the log nothing can be cut off."""
     ledger_id = head.ledger_id if offset <= head.next_offset else None
-    return ReadPosition(offset=offset, within=within, ledger_id=ledger_id).encode()
+    return ReadPosition(offset=offset, within=within, ledger_id=ledger_id).encode(partition)
 
 
 def _require_same_log(
@@ -334,7 +336,7 @@ def _require_same_log(
             newer = session.one("newer_segment", **key)
         end = 0 if newer is None else min(end, newer.first_offset)
     if end <= start.last_read:
-        cursor = ReadPosition(offset=end, ledger_id=head.ledger_id).encode()
+        cursor = ReadPosition(offset=end, ledger_id=head.ledger_id).encode(partition)
         raise LogTruncated(
             f"{partition} has been truncated to offset {end}, below what had been read; what"
             " stands there now can be read with next_cursor.",

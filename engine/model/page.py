@@ -37,17 +37,17 @@ def encode_cursor(*key: str | int) -> str:
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str, length: int) -> list[str | int]:
+def decode_cursor(cursor: str, *lengths: int) -> list[str | int]:
     """Read a cursor back.
 
     Raises:
-        InvalidRequest: it was not made by :func:`encode_cursor` with ``length`` parts.
+        InvalidRequest: it was not made by :func:`encode_cursor` with so many parts.
     """
     try:
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except ValueError as error:
         raise foreign_cursor() from error
-    if not isinstance(key, list) or len(key) != length or not all(map(_is_part, key)):
+    if not isinstance(key, list) or len(key) not in lengths or not all(map(_is_part, key)):
         raise foreign_cursor()
     return key
 

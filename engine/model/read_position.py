@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import Self
 
 from engine.model.errors import InvalidRequest
 from engine.model.message import MAX_OFFSET
 from engine.model.page import decode_cursor, encode_cursor
+from engine.model.topic_name import PartitionName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,26 +43,37 @@ class ReadPosition:
         """The highest offset that a reader has to have seen to be here; -1 at the log's start."""
         return self.offset - 1 if self.within is None else self.offset
 
-    def encode(self) -> str:
-        """The opaque form."""
-        return encode_cursor(self.offset, _number(self.within), _number(self.ledger_id))
+    def encode(self, partition: PartitionName) -> str:
+        """The opaque form, which tells of what partition it is."""
+        place = self.offset, _number(self.within), _number(self.ledger_id)
+        return encode_cursor(*place, _checksum(partition))
 
     @classmethod
-    def decode(cls, cursor: str) -> Self:
+    def decode(cls, cursor: str, partition: PartitionName) -> Self:
         """Read the opaque form back.
 
         Raises:
-            InvalidRequest: it is not one that :meth:`encode` has made.
+            InvalidRequest: it is not one that :meth:`encode` has made for this partition.
         """
-        numbers = [number for number in decode_cursor(cursor, 3) if type(number) is int]
-        if len(numbers) != 3 or not all(-1 <= number <= MAX_OFFSET for number in numbers):
+        # Three numbers: from before cursors told their partition. Programs keep them.
+        key = decode_cursor(cursor, 3, 4)
+        numbers = [number for number in key if type(number) is int]
+        if numbers != key or not all(-1 <= number <= MAX_OFFSET for number in numbers):
             raise InvalidRequest("The cursor is not one that a fetch has given.", field="cursor")
-        offset, within, ledger_id = numbers
+        offset, within, ledger_id, *made_for = numbers
+        if made_for not in ([], [_checksum(partition)]):
+            raise InvalidRequest(
+                f"The cursor is of another partition than {partition}.", field="cursor"
+            )
         return cls(
             offset=offset,
             within=None if within < 0 else within,
             ledger_id=None if ledger_id < 0 else ledger_id,
         )
+
+
+def _checksum(partition: PartitionName) -> int:
+    return zlib.crc32(str(partition).encode())
 
 
 def _number(number: int | None) -> int:

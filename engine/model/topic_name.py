@@ -16,7 +16,7 @@ from engine.model.errors import InvalidRequest
 _SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 _IN_WORDS = "1 to 128 letters, digits, dots, dashes and underscores with a letter or digit in front"
 _TOPIC = re.compile(rf"({_SEGMENT})/({_SEGMENT})/((?:__)?{_SEGMENT})", re.ASCII)
-_PARTITION = re.compile(r"(.+):(\d{1,6})", re.ASCII)
+_PARTITION = re.compile(r"(.+):(0|[1-9]\d{0,5})", re.ASCII)
 _SUBSCRIPTION = re.compile(_SEGMENT, re.ASCII)
 
 #: What the name of a partition's sidecar log ends with (PIP-31).

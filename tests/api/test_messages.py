@@ -260,6 +260,7 @@ def test_a_cursor_goes_on_until_the_log_is_truncated_below_it(
     [
         ("view=log&cursor=WzEsLTEsLTFd", "cursor"),
         ("cursor=WzIsMSwtMV0", "cursor"),  # Inside a transaction, in committed order.
+        ("from_offset=0&cursor=WzEsLTEsLTFd", "from_offset"),
         ("order=committed&isolation=read_uncommitted", "isolation"),
         ("order=committed&filter=client", "filter"),
         ("order=committed&view=log", "view"),
@@ -276,11 +277,36 @@ def test_what_contradicts_itself_is_400_and_says_which(
 
 
 @pytest.mark.parametrize(
-    "cursor", ["x", "WzEsMl0", "WzEsLTEsIngiXQ", "WzEsMiwzXQ", "Wy0xLC0xLC0xXQ"]
+    "cursor",
+    ["x", "WzEsMl0", "WzEsLTEsIngiXQ", "WzEsLTEsLTEsIngiXQ", "WzEsMiwzXQ", "Wy0xLC0xLC0xXQ"],
 )
 def test_a_cursor_that_no_fetch_has_given_is_400(cursor: str, program: Caller, topic: str) -> None:
     answer = program.get(f"{MESSAGES}?order=committed&cursor={cursor}")
     assert answer.is_problem(400, "InvalidRequest")
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_a_cursor_of_another_partition_is_400_and_not_taken_for_a_truncation(
+    order: str, program: Caller, as_role: Callable[..., Caller], topic: str
+) -> None:
+    program.produce("a", "b")
+    cursor = program.get(f"{MESSAGES}?order={order}").json["next_cursor"]
+    other = f"{topic}-other"
+    assert as_role("admin").put(f"/topics/{other}", {"partitions": 1}).status == 201
+    refused = program.get(f"/topics/{other}/partitions/0/messages?order={order}&cursor={cursor}")
+    assert refused.is_problem(400, "InvalidRequest")
+    [error] = refused.json["errors"]
+    assert error["field"] == "cursor"
+    assert f"another partition than {other}:0" in error["message"]
+
+
+@pytest.mark.parametrize("order", ["published", "committed"])
+def test_a_cursor_from_before_cursors_told_their_partition_is_taken(
+    order: str, program: Caller, topic: str
+) -> None:
+    program.produce("a", "b")
+    answer = program.get(f"{MESSAGES}?order={order}&cursor=WzEsLTEsLTFd")  # [1,-1,-1]
+    assert _payloads(answer) == ["b"]
 
 
 @pytest.mark.parametrize("order", ["published", "committed"])

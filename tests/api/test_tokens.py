@@ -99,6 +99,18 @@ def test_tokens_are_listed_newest_first_page_by_page_and_by_user(admin: Caller) 
     assert admin.get("/tokens?cursor=WyJ4Il0").is_problem(400, "InvalidRequest")
 
 
+def test_tokens_that_have_ended_are_left_out_when_asked_so(admin: Caller) -> None:
+    (valid, _), (revoked, _), (expired, _) = (create(admin) for _ in range(3))
+    assert admin.delete(f"/tokens/{revoked}").status == 204
+    Token.objects.filter(pk=expired).update(expires_at=Now() - timedelta(seconds=1))
+
+    def listed(query: str) -> list[int]:
+        return [token["id"] for token in admin.get(f"/tokens?user=billing{query}").json["items"]]
+
+    assert listed("&ended=false") == [valid]
+    assert listed("") == listed("&ended=true") == [expired, revoked, valid]
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -141,6 +141,7 @@ NUMBERS: list[Callable[[Client], Any]] = [
     lambda server: RetryPolicy(deadline=nan),
     lambda server: RetryPolicy(first_delay=-1),
     lambda server: server.reader(TOPIC, 0, filter_at="x"),  # type: ignore[arg-type]
+    lambda server: server.reader(TOPIC, 0, from_offset=3, cursor="x"),
 ]  # fmt: skip
 
 

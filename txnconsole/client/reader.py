@@ -51,6 +51,8 @@ class AsyncReader:
         self._partition = partition
         if filter_at not in ("server", "client"):
             raise ValueError(f"filter_at is to be 'server' or 'client', not {filter_at!r}.")
+        if from_offset and cursor is not None:
+            raise ValueError("from_offset and cursor both say where to begin: give one of them.")
         self._filters = filter_at == "client"
         self._query = {
             "max_messages": max_messages,

@@ -27,6 +27,7 @@ from txnconsole.client.txnctl.app import exit_code
         (("topics", "create", "public/default/x"), "viewer", 4, "PermissionDenied"),
         (("partitions", "describe", "public/default/x"), "viewer", 2, "topic:number"),
         (("topics", "describe", "flat"), "viewer", 2, "tenant/namespace/topic"),
+        (("partitions", "describe", "a/b/c:00"), "viewer", 2, "topic:number"),
         (("transactions", "list", "--order", "odd"), "viewer", 2, "order"),
         (("transactions", "fly"), "viewer", 2, "No such command"),
         (("transactions", "list", "--min-age", "inf"), "viewer", 2, "--min-age"),

@@ -44,7 +44,7 @@ START = ReadPosition(offset=0)
 def after(answer: Fetched) -> ReadPosition:
     """Where the next fetch goes on, by the cursor that a client passes."""
     assert answer.next_cursor is not None
-    position = ReadPosition.decode(answer.next_cursor)
+    position = ReadPosition.decode(answer.next_cursor, P0)
     assert position.offset == answer.next_offset
     return position
 
@@ -358,7 +358,7 @@ def test_a_cursor_comes_back_as_it_was_given() -> None:
         ReadPosition(offset=9, ledger_id=4),
         ReadPosition(offset=9, within=0, ledger_id=0),
     ):
-        assert ReadPosition.decode(position.encode()) == position
-    for cursor in ("", "x", START.encode()[:-2]):
+        assert ReadPosition.decode(position.encode(P0), P0) == position
+    for cursor in ("", "x", START.encode(P0)[:-2]):
         with pytest.raises(EngineError):
-            ReadPosition.decode(cursor)
+            ReadPosition.decode(cursor, P0)

@@ -114,7 +114,7 @@ class RandomPartition:
         assert len(answer.messages) <= max_messages
         assert answer.next_cursor is not None
         self.read += [message.offset for message in answer.messages]
-        before, self.reader = self.reader, ReadPosition.decode(answer.next_cursor)
+        before, self.reader = self.reader, ReadPosition.decode(answer.next_cursor, self.name)
         return bool(answer.messages) or self.reader.offset > before.offset
 
     def replayed(self) -> ReplayedLog:

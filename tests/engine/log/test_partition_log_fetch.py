@@ -243,7 +243,7 @@ def test_every_readers_answer_has_one_batch_or_no_more_bytes_than_it_asked_for(
             markers += answer.markers or ()
             after = ReadPosition(offset=answer.next_offset)
             if answer.next_cursor is not None:
-                after = ReadPosition.decode(answer.next_cursor)
+                after = ReadPosition.decode(answer.next_cursor, P0)
             assert after != position
             position = after
         assert (tuple(found), tuple(markers)) == (whole.messages, whole.markers or ())
@@ -308,10 +308,10 @@ def test_a_cursor_beyond_the_end_is_taken_and_notices_truncations_once_something
     engine.produce(P0, batch("0"))
     for answer in (beyond, engine.log.fetch(P0, 2)):
         assert goes_on(engine, answer).next_offset == 2
-    start = ReadPosition.decode(beyond.next_cursor or "")
+    start = ReadPosition.decode(beyond.next_cursor or "", P0)
     ordered = engine.log.fetch_in_committed_order(P0, start)
     assert ordered.next_offset == 2
-    start = ReadPosition.decode(ordered.next_cursor or "")
+    start = ReadPosition.decode(ordered.next_cursor or "", P0)
     assert engine.log.fetch_in_committed_order(P0, start).next_offset == 2
     engine.produce(P0, batch("1", "2"))
     read = goes_on(engine, beyond)
@@ -324,7 +324,7 @@ def test_a_cursor_beyond_the_end_is_taken_and_notices_truncations_once_something
 def goes_on(engine: Engine, answer: Fetched) -> Fetched:
     """The next fetch, by the cursor of the one before."""
     assert answer.next_cursor is not None
-    start = ReadPosition.decode(answer.next_cursor)
+    start = ReadPosition.decode(answer.next_cursor, P0)
     assert start.offset == answer.next_offset
     return engine.log.fetch(P0, start.offset, ledger_id=start.ledger_id)
 

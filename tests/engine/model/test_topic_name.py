@@ -31,7 +31,10 @@ def test_a_partition_reads_back() -> None:
     assert str(name) == "public/default/flights:12"
 
 
-@pytest.mark.parametrize("text", ["a/b/c", "a/b/c:", "a/b/c:-1", "a/b/c:x", "a/b/c:1234567", ":0"])
+@pytest.mark.parametrize(
+    "text",
+    ["a/b/c", "a/b/c:", "a/b/c:-1", "a/b/c:x", "a/b/c:1234567", "a/b/c:00", "a/b/c:01", ":0"],
+)
 def test_other_partitions_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         PartitionName.parse(text)

@@ -88,7 +88,7 @@ def seen(engine: Engine) -> list[Any]:
         answer = engine.log.fetch_in_committed_order(P0, position, 5, 2000)
         answers.append(answer)
         assert answer.next_cursor is not None
-        after = ReadPosition.decode(answer.next_cursor)
+        after = ReadPosition.decode(answer.next_cursor, P0)
         position = after if after != position and answer.messages else None
     return answers
 

@@ -40,7 +40,10 @@ TopicPatterns = Annotated[
 
 
 class ListTokens(PageQuery):
+    """``ended`` false: without those that were revoked or have expired."""
+
     user: UserName | None = None
+    ended: bool = True
 
 
 class CreateToken(Body):

@@ -22,6 +22,7 @@ from engine.model.message import (
 from engine.model.moment import time_text
 from engine.model.partition import Fetched
 from engine.model.read_position import ReadPosition
+from engine.model.topic_name import PartitionName
 from txnconsole.access.payloads import EVERYTHING, Sight
 from txnconsole.api.decoding import invalid
 from txnconsole.api.limits import FETCH_BYTES, FETCH_MESSAGES
@@ -41,7 +42,10 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class FetchQuery(Query):
-    from_offset: Offset = 0
+    from_offset: (
+        Annotated[Offset, msgspec.Meta(description="0 when neither it nor `cursor` is given.")]
+        | None
+    ) = None
     max_messages: Annotated[int, msgspec.Meta(ge=1, le=FETCH_MESSAGES)] = 500
     max_bytes: (
         Annotated[
@@ -67,8 +71,8 @@ class FetchQuery(Query):
         Annotated[
             Cursor,
             msgspec.Meta(
-                description="The `next_cursor` of the answer before, in the same order; it takes"
-                " the place of `from_offset`."
+                description="The `next_cursor` of the answer before, of this partition and in the"
+                " same order; in place of `from_offset`."
             ),
         ]
         | None
@@ -94,12 +98,18 @@ class FetchQuery(Query):
     def engine_isolation(self) -> Isolation:
         return Isolation(self.isolation)
 
-    @property
-    def start(self) -> ReadPosition:
-        """Where the fetch begins."""
+    def start(self, partition: PartitionName) -> ReadPosition:
+        """Where the fetch begins.
+
+        Raises:
+            InvalidRequest: the cursor is not of this partition, or of another order.
+        """
         if self.cursor is None:
-            return ReadPosition(offset=self.from_offset)
-        return ReadPosition.decode(self.cursor)
+            return ReadPosition(offset=self.from_offset or 0)
+        start = ReadPosition.decode(self.cursor, partition)
+        if self.order == "published" and start.within is not None:
+            raise invalid("cursor", "is of order=committed")
+        return start
 
     @property
     def until_stable(self) -> bool:
@@ -108,10 +118,10 @@ class FetchQuery(Query):
             self.isolation == "read_committed" and self.order == "published" and self.view is None
         )
 
-    def is_answered_by(self, found: Fetched) -> bool:
+    def is_answered_by(self, start: ReadPosition, found: Fetched) -> bool:
         """Whether waiting is over: there are messages, or more to read behind what held none."""
         end = found.stable_position if self.until_stable else found.last_offset
-        return bool(found.messages) or self.start.offset < found.next_offset <= end
+        return bool(found.messages) or start.offset < found.next_offset <= end
 
     def check(self) -> None:
         """Refuse parameters that contradict one another.
@@ -122,8 +132,8 @@ class FetchQuery(Query):
         if self.cursor is not None:
             if self.view is not None:
                 raise invalid("cursor", "does not go with view=log; use from_offset")
-            if self.order == "published" and self.start.within is not None:
-                raise invalid("cursor", "is of order=committed")
+            if self.from_offset is not None:
+                raise invalid("from_offset", "does not go with cursor, which says where to begin")
         if self.order == "committed":
             if self.isolation != "read_committed":
                 raise invalid("isolation", "must be read_committed with order=committed")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from rest_framework.exceptions import PermissionDenied
 
 from engine.model.message import Isolation
 from engine.model.partition import Fetched
+from engine.model.read_position import ReadPosition
 from engine.model.txn_id import TxnID
 from txnconsole.access.payloads import sight_of
 from txnconsole.access.roles import Permission
@@ -113,9 +115,10 @@ class Messages(PackingEndpoint, PartitionEndpoint):
         """
         query = call.query
         query.check()
+        start = query.start(self.partition)
         answer = wait_until(
-            query.is_answered_by,
-            lambda: self._fetch(query),
+            partial(query.is_answered_by, start),
+            lambda: self._fetch(query, start),
             wait_ms=query.wait_ms,
             stirred=lambda seen, seconds: engine().arrivals.in_partition(
                 self.partition, seen, committed=query.until_stable, seconds=seconds
@@ -129,20 +132,20 @@ class Messages(PackingEndpoint, PartitionEndpoint):
             sight=sight_of(call.principal, self.topic),
         )
 
-    def _fetch(self, query: FetchQuery) -> Fetched:
+    def _fetch(self, query: FetchQuery, start: ReadPosition) -> Fetched:
         log = engine().log
         limits = (query.max_messages, query.max_bytes)
         if query.view == "log":
-            found = log.browse(self.partition, query.from_offset, *limits)
+            found = log.browse(self.partition, start.offset, *limits)
             committed = query.engine_isolation is Isolation.READ_COMMITTED
             return found if committed else replace(found, aborted_transactions=None)
         if query.order == "committed":
-            return log.fetch_in_committed_order(self.partition, query.start, *limits)
+            return log.fetch_in_committed_order(self.partition, start, *limits)
         return log.fetch(
             self.partition,
-            query.start.offset,
+            start.offset,
             *limits,
             query.engine_isolation,
             keep_aborted=query.filter == "client",
-            ledger_id=query.start.ledger_id,
+            ledger_id=start.ledger_id,
         )

@@ -47,8 +47,10 @@ class Tokens(AccessEndpoint):
         summary="List tokens",
     )
     def get(self, call: Call[None, ListTokens]) -> TokenPage:
-        """Newest first, including revoked and expired ones; of one `user` or of all."""
-        page, next_cursor = page_by_number(list_tokens(call.query.user), call.query)
+        """Newest first, including revoked and expired ones unless `ended` is false; of one `user`
+        or of all."""
+        query = call.query
+        page, next_cursor = page_by_number(list_tokens(query.user, ended=query.ended), query)
         return TokenPage(
             items=[Token.of(token) for token in page],
             next_cursor=next_cursor,

@@ -10,7 +10,7 @@ import typer
 from txnconsole.client.calls import topic_path
 from txnconsole.client.wire import segments
 
-_PARTITION = re.compile(r"(.+):(\d{1,6})", re.ASCII)
+_PARTITION = re.compile(r"(.+):(0|[1-9]\d{0,5})", re.ASCII)
 
 TopicArgument = Annotated[
     str, typer.Argument(metavar="TOPIC", help="tenant/namespace/topic", show_default=False)
