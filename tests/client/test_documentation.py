@@ -3,14 +3,16 @@ from __future__ import annotations
 import re
 import subprocess
 from importlib.resources import files
+from inspect import signature
 from pathlib import Path
+from pydoc import plaintext, render_doc
 from shutil import which
 
 import pytest
 
 from tests.server import Served
 from tests.support.eventually import eventually
-from txnconsole.client import Client
+from txnconsole.client import AsyncClient, Client
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "client.md"
@@ -61,3 +63,13 @@ def test_the_five_minutes_of_the_readme_run(
 
 def test_type_checkers_of_programs_read_the_types() -> None:
     assert (files("txnconsole") / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("method", ["create_subscription", "process", "consumer", "transaction"])
+def test_the_synchronous_client_tells_how_its_methods_are_called(method: str) -> None:
+    """``help`` does, at a prompt, and so do editors that look at a running program."""
+    with Client("http://127.0.0.1:1", "none") as client:
+        parameters = list(signature(getattr(AsyncClient, method)).parameters)
+        assert list(signature(getattr(client, method)).parameters) == parameters[1:]
+        assert list(signature(getattr(Client, method)).parameters) == parameters
+    assert f"{method}(self, " in render_doc(Client, renderer=plaintext)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
-from types import TracebackType
+from types import MethodType, TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 import httpx
@@ -180,7 +180,10 @@ class Maker(Generic[C, P, A, F]):
 
     def __init__(self, operation: Callable[Concatenate[C, P], A], face: Callable[[A], F]) -> None:
         self._operation, self._face = operation, face
-        self.__doc__ = operation.__doc__
+        update_wrapper(self, operation)  # For ``help`` and its like.
+
+    def __call__(self, instance: Blocking[C], *args: P.args, **kwargs: P.kwargs) -> F:
+        return self._face(self._operation(instance.core, *args, **kwargs))
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -189,14 +192,7 @@ class Maker(Generic[C, P, A, F]):
     def __get__(self, instance: Blocking[C], owner: type) -> Callable[P, F]: ...
 
     def __get__(self, instance: Blocking[C] | None, owner: type) -> Self | Callable[P, F]:
-        if instance is None:
-            return self
-        core = instance.core
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> F:
-            return self._face(self._operation(core, *args, **kwargs))
-
-        return update_wrapper(method, self._operation)
+        return self if instance is None else MethodType(self, instance)
 
 
 class Method(Maker[C, P, Awaitable[R], R]):
