@@ -384,6 +384,10 @@ def _ask(database: Database, look: Callable[[Session], str | None], *, careful: 
             if session.all("reads_only")[0].now:
                 # As a write would: connections like this one are replaced (Database).
                 raise ReadOnlySqlTransaction
+            if session.all("commits_wait")[0].now:
+                return (
+                    f"{database.name} waits with commits for a synchronous standby, which is away"
+                )
             unsafe = [row.name for row in session.all("unsafe_settings")]
             found = look(session)
     except EngineError as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
 from engine import Engine, EngineSettings
@@ -28,6 +30,7 @@ from tests.engine.support import (
     unreachable,
 )
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from txnconsole.local.postgres import EmbeddedPostgres
 
 
@@ -169,6 +172,35 @@ def test_a_database_that_takes_no_writes_does_not_serve(engine: Engine, name: st
     assert answers.pop(name) == f"{name} takes no writes now; try again."
     assert set(answers.values()) == {None}
     assert set(engine.ping().values()) == {None}
+
+
+def test_a_database_whose_commits_wait_for_a_standby_does_not_serve(
+    engine: Engine, postgres: EmbeddedPostgres
+) -> None:
+    """It answers reads, and nobody who writes."""
+
+    def server(statement: str) -> None:
+        with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement)
+            connection.execute("SELECT pg_reload_conf()")
+
+    def write() -> None:
+        with engine._brokers.get("broker-2").transaction() as session:
+            session.script(
+                "SET LOCAL synchronous_commit = on; CREATE TEMP TABLE written () ON COMMIT DROP"
+            )
+
+    server("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        try:
+            waits = "broker-2 waits with commits for a synchronous standby, which is away"
+            assert eventually(lambda: engine.ping()["broker-2"] == waits)
+            assert not writing.done()
+        finally:
+            server("ALTER SYSTEM RESET synchronous_standby_names")
+    writing.result()
+    assert engine.ping()["broker-2"] is None
 
 
 def test_a_database_that_may_lose_what_it_has_acknowledged_is_not_to_be_believed(

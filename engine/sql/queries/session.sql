@@ -9,6 +9,14 @@ WHERE current_setting(name) = 'off' ORDER BY name
 -- Whether this server, or whoever has set up the connection, takes no writes: a standby for one.
 SELECT current_setting('transaction_read_only')::boolean AS now
 
+-- commits_wait --
+-- Whether commits here wait for a synchronous standby that does not answer: no time limit ends that
+-- (docs/operations.md, Standbys). Of other logins' connections it tells a superuser alone.
+SELECT EXISTS (
+    SELECT FROM pg_stat_activity
+    WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '5 seconds'
+) AS now
+
 -- begin_snapshot --
 -- All reads until the commit are answered from one snapshot.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
