@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 
+import structlog
+
 from engine.log.brokers import Brokers
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
 from engine.log.retry import retry_if_recreated
@@ -29,6 +31,8 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database, Row, Session
 from engine.subscription.describing import describe_on
 from engine.subscription.records import Records, Recover, get, locked, settings_of
+
+logger = structlog.get_logger(__name__)
 
 #: As in a topic's settings, a century is the longest time that PostgreSQL can count with.
 _BOUNDS = {
@@ -72,7 +76,8 @@ class Subscriptions:
             InvalidRequest: impossible settings.
             TopicNotFound: the topic, or the dead-letter topic, does not exist.
             SubscriptionConflict: it exists, and differs in one of the settings of ``held_to``.
-            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
+            PartitionUnavailable: a broker cannot be reached, and it is the subscription's home or
+                may not have made it yet; repeating the call completes it.
         """
         self._check(name, settings)
         created = False
@@ -80,12 +85,12 @@ class Subscriptions:
             row = get(self._records.home(topic), topic, name)
             if row is not None:
                 _require_alike(name, row, settings, held_to)
-                self._complete(catalog, topic, name)
+                self._complete(catalog, topic, name, row)
         if row is None:
             with self._topics.held(name.topic, alone=True) as (catalog, topic):
                 row, created = self._make(catalog, topic, name, settings)
                 _require_alike(name, row, settings, held_to)
-                self._complete(catalog, topic, name)
+                self._complete(catalog, topic, name, row)
         return Subscription(name=name, settings=settings_of(row)), created
 
     @retry_if_recreated
@@ -333,10 +338,23 @@ class Subscriptions:
                 fenced = abandoned(catalog, topic, name.name)
         return self._records.make_at_home(catalog, topic, name, settings, fenced)
 
-    def _complete(self, catalog: Session, topic: Topic, name: SubscriptionName) -> None:
-        """Make what other brokers lack of a subscription that is at home."""
-        for database in self._brokers.of_topic(topic)[1:]:
-            self._records.copy(catalog, database, topic, name)
+    def _complete(
+        self, catalog: Session, topic: Topic, name: SubscriptionName, at_home: Row
+    ) -> None:
+        """Make what other brokers lack of a subscription that is at home. Where all have made it
+        before, this mends what one of them has lost, and waits for none that is away. (One that is
+        made later may not begin where it is to: ``latest`` is the end of a log at that moment.)"""
+        home, *others = self._brokers.of_topic(topic)
+        for database in others:
+            try:
+                self._records.copy(catalog, database, topic, name)
+            except PartitionUnavailable as error:
+                if not at_home.complete:
+                    raise
+                logger.warning("subscription not looked at", name=str(name), reason=error.message)
+        if others and not at_home.complete:
+            with home.session() as session:
+                session.run("subscription_complete", subscription_id=at_home.subscription_id)
 
     def _check(self, name: SubscriptionName, settings: SubscriptionSettings) -> None:
         check_bounds(settings, _BOUNDS)

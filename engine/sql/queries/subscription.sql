@@ -23,6 +23,9 @@ SELECT subscription_id FROM made
 -- get_subscription --
 SELECT * FROM broker.subscription WHERE topic_id = %(topic_id)s AND name = %(name)s
 
+-- subscription_complete --
+UPDATE broker.subscription SET complete = true WHERE subscription_id = %(subscription_id)s
+
 -- subscriptions_to_copy --
 -- All subscriptions of a topic at its home, or one of them: everything from which their records on
 -- other brokers are made (create_subscription). What aborted in one is refused in its copies.

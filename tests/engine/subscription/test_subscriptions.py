@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,11 @@ from engine.model.errors import (
     TopicInUse,
     TopicNotFound,
 )
-from engine.model.subscription import InitialPosition, SubscriptionSettings
+from engine.model.subscription import (
+    InitialPosition,
+    SubscriptionSettings,
+    SubscriptionType,
+)
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.subscription import describing, ending
@@ -146,6 +151,36 @@ def test_deletion_that_a_crash_interrupted_leaves_nothing_to_a_new_one(engine: E
         engine.subscriptions.get(SUBSCRIPTION)
     subscribe(engine)
     assert received(engine) == ["0", "1"]
+
+
+@pytest.mark.parametrize("position", InitialPosition)
+def test_one_that_all_brokers_have_made_is_found_as_it_is_while_one_is_away(
+    engine: Engine, position: InitialPosition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs create their subscriptions when they start. What a broker may not have made yet is
+    another matter, also when it is asked for again; its home alone says whether it is there."""
+    make_topic(engine, partitions=2)
+    home, away = engine.topics.get(TOPIC).brokers
+    wanted = SubscriptionSettings(initial_position=position)
+
+    def lost(*_: object) -> None:
+        raise PartitionUnavailable(f"{away} cannot be reached.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.subscriptions._records, "copy", lost)
+        for _ in range(2):
+            with pytest.raises(PartitionUnavailable):
+                engine.subscriptions.create(SUBSCRIPTION, wanted)
+    assert engine.subscriptions.create(SUBSCRIPTION, wanted)[1] is False
+    with unreachable(engine, away):
+        found, created = engine.subscriptions.create(SUBSCRIPTION, wanted)
+        assert (found.settings.initial_position, created) == (position, False)
+        with pytest.raises(SubscriptionConflict):
+            engine.subscriptions.create(
+                SUBSCRIPTION, replace(wanted, type=SubscriptionType.EXCLUSIVE)
+            )
+    with unreachable(engine, home), pytest.raises(PartitionUnavailable):
+        engine.subscriptions.create(SUBSCRIPTION, wanted)
 
 
 def test_one_made_while_a_broker_is_away_takes_nothing_of_what_a_deletion_left_there(
