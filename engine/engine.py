@@ -48,7 +48,7 @@ from engine.model.subscription import AckAnswer, AckType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database, Session
-from engine.postgres.migrations import migrate
+from engine.postgres.migrations import is_behind, migrate
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
 from engine.subscription.arrivals import Arrivals
@@ -217,10 +217,11 @@ class Engine:
         def read_cluster(session: Session) -> None:
             cluster.append(known_cluster(session))
 
-        answers = {self._database.name: _ask(self._database, read_cluster, careful=careful)}
+        ask = partial(_ask, careful=careful)
+        answers = {self._database.name: ask(self._database, "coordinator", read_cluster)}
         for broker in self._brokers:
             look = partial(stranger, name=broker.name, cluster_id=next(iter(cluster), None))
-            answers[broker.name] = _ask(broker, look, careful=careful)
+            answers[broker.name] = ask(broker, "broker", look)
         return answers
 
     @retry_if_recreated
@@ -377,7 +378,9 @@ class Engine:
             )
 
 
-def _ask(database: Database, look: Callable[[Session], str | None], *, careful: bool) -> str | None:
+def _ask(
+    database: Database, kind: str, look: Callable[[Session], str | None], *, careful: bool
+) -> str | None:
     """What is wrong with a database. ``look`` answers what it finds in it."""
     try:
         with database.session() as session:
@@ -390,10 +393,13 @@ def _ask(database: Database, look: Callable[[Session], str | None], *, careful: 
                 )
             unsafe = [row.name for row in session.all("unsafe_settings")]
             found = look(session)
+            behind = is_behind(session, kind)
     except EngineError as error:
         return error.message
     except UndefinedTable:
         return f"{database.name} has not been migrated: run manage.py migrate_engine."
+    if behind:
+        return f"{database.name} is of an earlier version: run manage.py migrate_engine."
     if unsafe and careful:
         return f"{database.name} may lose what it has acknowledged: {', '.join(unsafe)} off"
     return found

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import cache
 
 import psycopg
+from psycopg import sql
 
+from engine.postgres.database import Session
 from engine.sql import scripts
 
 
@@ -60,13 +63,29 @@ def migrate(url: str, kind: str) -> list[str]:
                     (key, digest),
                 )
                 applied.append(key)
+        # For logins that may not read the table (is_behind).
+        comment = sql.SQL("COMMENT ON SCHEMA {} IS {}")
+        connection.execute(comment.format(sql.Identifier(kind), sql.Literal(_newest(kind))))
     return applied
+
+
+def is_behind(session: Session, kind: str) -> bool:
+    """Whether a database lacks migrations of this version."""
+    [row] = session.all("brought_up_to", schema=kind)
+    return row.newest is None or row.newest < _wanted(kind)
 
 
 def _require_no_later(done: Iterable[str], kind: str) -> None:
     """Migrations are numbered. The first ones were written together into one, so older names that
     are not known here mean nothing."""
-    newest = max(f"migrations/{kind}/{name}" for name, _ in scripts(f"migrations/{kind}"))
+    newest = _newest(kind)
     later = [name for name in done if name.startswith(f"migrations/{kind}/") and name > newest]
     if later:
         raise SchemaIsNewer(max(later))
+
+
+def _newest(kind: str) -> str:
+    return max(f"migrations/{kind}/{name}" for name, _ in scripts(f"migrations/{kind}"))
+
+
+_wanted = cache(_newest)  # Probes ask often, and files do not change under a process.

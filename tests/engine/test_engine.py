@@ -253,6 +253,26 @@ def test_a_database_without_tables_is_told_to_be_migrated(
     assert answers["broker-2"] == "broker-2 has not been migrated: run manage.py migrate_engine."
 
 
+@pytest.mark.parametrize("had", ["NULL", "'migrations/broker/0001_initial'"])
+def test_a_database_of_an_earlier_version_is_told_to_be_migrated(
+    engine: Engine, databases: Databases, had: str
+) -> None:
+    def comment(text: str) -> None:
+        with psycopg.connect(databases.broker_urls[1]) as connection:
+            connection.execute(f"COMMENT ON SCHEMA broker IS {text}")
+
+    comment(had)
+    try:
+        answers = engine.ping()
+        told = "broker-2 is of an earlier version: run manage.py migrate_engine."
+        assert answers == {"coordinator": None, "broker-1": None, "broker-2": told}
+        comment("'migrations/broker/9999_later'")  # its processes are started one by one
+        assert engine.ping()["broker-2"] is None
+    finally:
+        engine.migrate()
+    assert engine.ping()["broker-2"] is None
+
+
 def test_coordinators_are_made_once_and_never_taken_away(engine: Engine) -> None:
     txn = open_txn(engine)
     assert engine.migrate() == []

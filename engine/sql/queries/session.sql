@@ -17,6 +17,10 @@ SELECT EXISTS (
     WHERE wait_event = 'SyncRep' AND query_start < clock_timestamp() - interval '5 seconds'
 ) AS now
 
+-- brought_up_to --
+-- The newest migration that a database has had (engine/postgres/migrations.py).
+SELECT obj_description(to_regnamespace(%(schema)s), 'pg_namespace') AS newest
+
 -- begin_snapshot --
 -- All reads until the commit are answered from one snapshot.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
