@@ -116,14 +116,16 @@ def change_channel(
     return changed
 
 
-def renew_secret(actor: Actor, channel_id: int) -> Channel:
+def renew_secret(actor: Actor, channel_id: int, reason: str = "") -> Channel:
     """Give a webhook a new secret, which signs from the next message on. Only this answer has it.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
         AlertConflict: it is not a webhook.
     """
-    change = Change(actor, "alert_channel.renew_secret", f"alert_channel:{channel_id}")
+    change = Change(
+        actor, "alert_channel.renew_secret", f"alert_channel:{channel_id}", reason=reason
+    )
     with recorded_atomically(change):
         channel = find_channel(channel_id, lock=True)
         if channel.kind != ChannelKind.WEBHOOK:
@@ -133,13 +135,13 @@ def renew_secret(actor: Actor, channel_id: int) -> Channel:
     return channel
 
 
-def delete_channel(actor: Actor, channel_id: int) -> None:
+def delete_channel(actor: Actor, channel_id: int, reason: str = "") -> None:
     """Delete a channel with its messages; those that are still queued are not sent.
 
     Raises:
         AlertChannelNotFound: there is none of that number.
     """
-    change = Change(actor, "alert_channel.delete", f"alert_channel:{channel_id}")
+    change = Change(actor, "alert_channel.delete", f"alert_channel:{channel_id}", reason=reason)
     with recorded_atomically(change) as recording:
         channel = find_channel(channel_id, lock=True)
         recording.before = _facts(channel)

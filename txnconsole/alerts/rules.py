@@ -104,13 +104,13 @@ def change_rule(
     return rule
 
 
-def delete_rule(actor: Actor, rule_id: int) -> None:
+def delete_rule(actor: Actor, rule_id: int, reason: str = "") -> None:
     """Delete a rule with its silences. Its alerts are resolved, and stay in the history.
 
     Raises:
         AlertRuleNotFound: there is none of that number.
     """
-    change = Change(actor, "alert_rule.delete", f"alert_rule:{rule_id}")
+    change = Change(actor, "alert_rule.delete", f"alert_rule:{rule_id}", reason=reason)
     with recorded_atomically(change) as recording:
         rule = find_rule(rule_id, lock=True)
         recording.before = _facts(rule)

@@ -9,14 +9,15 @@ do this any more, the form on the page stays as it is (``hx-status`` in confirm_
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from django import forms
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse
 
 from engine.model.errors import EngineError
 from txnconsole.console.page import ConsoleRequest, show
+from txnconsole.console.shown_once import show_once
 
 MIN_REASON = 8
 TOO_SHORT = f"Give a reason of at least {MIN_REASON} characters."
@@ -65,11 +66,12 @@ class Confirmation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a change has done. ``goes_to``: where the browser goes next, when the object is not at
-    the address any more."""
+    the address any more; ``told``: a secret that the page there shows once."""
 
     title: str
     lines: Sequence[str] = ()
     goes_to: str | None = None
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 def ask(
@@ -92,7 +94,7 @@ def ask(
         form.add_error(None, error.message)
         return _show(request, confirmation, form, status=503 if error.retryable else 409)
     if outcome.goes_to is not None:
-        return go(request, outcome.goes_to)
+        return show_once(request, outcome.goes_to, outcome.told)
     response = show(
         request,
         "console/done.html",
@@ -101,13 +103,6 @@ def ask(
     )
     response["HX-Trigger"] = "changed"
     return response
-
-
-def go(request: ConsoleRequest, address: str) -> HttpResponse:
-    """Send the browser from the dialog to another page."""
-    if "HX-Request" in request.headers:
-        return HttpResponse(status=204, headers={"HX-Redirect": address})
-    return HttpResponseRedirect(address)
 
 
 def _show(

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlsplit
 
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -147,6 +147,13 @@ def _rendered(
     timeout."""
     with deadlines.lifted():
         return render(request, template, dict(context), status=status)
+
+
+def go(request: HttpRequest, address: str) -> HttpResponse:
+    """Send the browser from the dialog to another page."""
+    if "HX-Request" in request.headers:
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)
 
 
 def asked_by_script(request: HttpRequest) -> bool:

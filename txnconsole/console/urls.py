@@ -125,7 +125,9 @@ urlpatterns = [
     path("alerts/channels", alert_settings.channels, name="alert-channels"),
     path("alerts/channels/new", alert_settings.new_channel, name="alert-channel-new"),
     path(_CHANNEL, alert_settings.channel, name="alert-channel"),
-    path(f"{_CHANNEL}/<str:action>", alert_settings.change_channel, name="alert-channel-change"),
+    path(f"{_CHANNEL}/test", alert_settings.test_channel, name="alert-channel-test"),
+    path(f"{_CHANNEL}/secret", alert_settings.renew_secret, name="alert-channel-secret"),
+    path(f"{_CHANNEL}/delete", alert_settings.delete_channel, name="alert-channel-delete"),
     path(
         f"{_CHANNEL}/messages/<int:message_id>/resend",
         alert_settings.resend,

@@ -21,10 +21,12 @@ from txnconsole.alerts.handling import MAX_SILENCES
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Rule, Silence
 from txnconsole.alerts.states import AlertState
+from txnconsole.audit.models import AuditEntry
 from txnconsole.enginedb.clock import database_now
 
 PAGES = ("alerts", "alert-history", "alert-silences", "alert-rules")
 HTMX = {"HTTP_HX_REQUEST": "true"}
+REASON = {"reason": "not needed any more"}
 
 
 @pytest.fixture(autouse=True)
@@ -353,8 +355,11 @@ def test_a_rule_is_changed_and_deleted_by_administrators_alone(
         30_000,
         False,
     )
-    assert admin.post(f"{path}/delete").status_code == 302
+    assert "Its silences are deleted." in body(admin.get(f"{path}/delete"))
+    assert "Give a reason" in body(admin.post(f"{path}/delete"), 422)
+    assert admin.post(f"{path}/delete", REASON).status_code == 302
     assert not Rule.objects.exists()
+    assert AuditEntry.objects.get(action="alert_rule.delete").reason == REASON["reason"]
 
 
 def sent_back(page: Any) -> dict[str, Any]:
@@ -452,10 +457,11 @@ def test_a_webhooks_secret_is_on_one_page_once(admin: Client) -> None:
         "min_severity": "warning",
         "enabled": "on",
     }
-    page = admin.post("/alerts/channels/new?kind=webhook", given)
-    text = body(page)
+    made = admin.post("/alerts/channels/new?kind=webhook", given)
     channel = Channel.objects.get()
-    assert channel.secret in text
+    assert made["Location"] == f"/alerts/channels/{channel.pk}"
+    page = admin.get(made["Location"])
+    assert channel.secret in body(page)
     assert page["Cache-Control"] == "no-store"
     for address in ("/alerts/channels", f"/alerts/channels/{channel.pk}"):
         shown = body(admin.get(address))
@@ -464,8 +470,14 @@ def test_a_webhooks_secret_is_on_one_page_once(admin: Client) -> None:
         assert channel.secret not in shown
     kept = admin.post(f"/alerts/channels/{channel.pk}", given | {"url": "", "name": "renamed"})
     assert kept.status_code == 302
-    renewed = body(admin.post(f"/alerts/channels/{channel.pk}/secret"))
+    unasked = body(admin.post(f"/alerts/channels/{channel.pk}/secret"), 422)
+    assert "Give a reason" in unasked
+    admin.post(f"/alerts/channels/{channel.pk}/secret", REASON)
+    renewed = body(admin.get(made["Location"]))
     assert channel.secret not in renewed
+    assert Channel.objects.get().secret in renewed
+    assert Channel.objects.get().secret not in body(admin.get(made["Location"]))
+    assert AuditEntry.objects.get(action="alert_channel.renew_secret").reason == REASON["reason"]
     assert Channel.objects.get().url == given["url"]
     bad = body(admin.post(f"/alerts/channels/{channel.pk}", given | {"url": "ftp://x"}), 422)
     assert "It must begin with https:// or http://." in bad
@@ -484,7 +496,7 @@ def test_a_test_shows_its_cause_and_can_be_sent_again(admin: Client, operator: C
     assert admin.post(f"{path}/messages/{message.pk}/resend").status_code == 302
     assert Message.objects.get().state == "queued"
     body(admin.post(f"{path}/nothing"), 404)
-    assert admin.post(f"{path}/delete").status_code == 302
+    assert admin.post(f"{path}/delete", REASON).status_code == 302
     assert "Alerts are told nobody" in body(admin.get("/alerts/channels"))
 
 

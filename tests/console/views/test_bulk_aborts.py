@@ -116,6 +116,11 @@ def test_what_failed_is_tried_again_and_what_another_aborted_is_skipped(
     text = operator.get(f"/transactions/bulk/{job.pk}").content.decode()
     assert "Somebody else had aborted it" in text
     assert "Retry failed 1…" in text
+    assert ">Done, 1 failed<" in text
+    assert '<a href="?show=failed">1<' in text
+    listed = operator.get("/transactions/bulk").content.decode()
+    assert ">Done, 1 failed<" in listed
+    assert f'<a href="/transactions/bulk/{job.pk}?show=failed">1<' in listed
     assert "data-channel" not in text
     failed = operator.get(f"/transactions/bulk/{job.pk}?show=failed").content.decode()
     assert f'/transactions/{gone}"' in failed

@@ -51,13 +51,19 @@ def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Clien
     assert "Waiting" in shown
     assert "monthly" in shown
 
-    operator.post(f"/pipeline/{run.pk}/cancel")
+    cancel = f"/pipeline/{run.pk}/cancel"
+    assert "It has not begun" in operator.get(cancel).content.decode()
+    unasked = operator.post(cancel)
+    assert unasked.status_code == 422
+    assert "Give a reason" in unasked.content.decode()
+    operator.post(cancel, {"reason": "wrong topics"})
     run.refresh_from_db()
     assert run.state == JobState.CANCELLED
     operator.post(f"/pipeline/{run.pk}/repeat")
     assert PipelineRun.objects.order_by("-id")[0].repeats == run.pk
     actions = [entry.action for entry in AuditEntry.objects.order_by("sequence")]
     assert actions == ["run.start", "run.start", "run.cancel", "run.repeat"]
+    assert AuditEntry.objects.get(action="run.cancel").reason == "wrong topics"
 
 
 def test_what_workers_do_again_and_again_has_its_last_run_and_what_waits(

@@ -104,8 +104,9 @@ def test_the_theme_button_keeps_the_theme(engine: Engine, viewer: Client) -> Non
 
 def test_a_token_is_shown_once_and_works(engine: Engine, operator: Client) -> None:
     form = {"roles": ["operator"], "topics": "public/default/*, x/*", "days": "7"}
-    answer = operator.post("/settings/tokens", form)
-    assert answer.status_code == 201
+    made = operator.post("/settings/tokens", form)
+    assert (made.status_code, made.content) == (302, b"")
+    answer = operator.get(made["Location"])
     assert answer["Cache-Control"] == "no-store"
     secret = secret_in(answer.content.decode())
     principal = recognise(secret)
@@ -115,10 +116,23 @@ def test_a_token_is_shown_once_and_works(engine: Engine, operator: Client) -> No
     token = Token.objects.get()
     assert token.expires_at is not None
     assert token.expires_at - token.created_at == timedelta(days=7)
-    assert secret not in operator.get("/settings/tokens").content.decode()
+    again = operator.get(made["Location"])
+    assert secret not in again.content.decode()
+    assert 'id="secret"' not in again.content.decode()
+    assert Token.objects.count() == 1
     entry = AuditEntry.objects.get(action="token.create")
     assert entry.who == "a-operator"
     assert secret not in entry.after
+
+
+def test_a_secret_that_was_made_is_shown_to_whom_it_was_made_for_alone(
+    engine: Engine, operator: Client, viewer: Client
+) -> None:
+    made = operator.post("/settings/tokens", {"roles": ["viewer"], "topics": "*", "days": "7"})
+    viewer.cookies["shown-once"] = made.cookies["shown-once"].value
+    assert 'id="secret"' not in viewer.get(made["Location"]).content.decode()
+    operator.cookies["shown-once"] = "made:up"
+    assert 'id="secret"' not in operator.get(made["Location"]).content.decode()
 
 
 @pytest.mark.parametrize(
@@ -190,9 +204,10 @@ def test_tokens_that_have_ended_are_listed_where_they_are_asked_for(
 
 
 def test_an_admin_makes_a_user_who_can_sign_in(admin: Client) -> None:
-    answer = admin.post("/settings/users", {"name": "ann", "roles": ["viewer"], "person": "on"})
-    assert answer.status_code == 201
-    password = secret_in(answer.content.decode())
+    made = admin.post("/settings/users", {"name": "ann", "roles": ["viewer"], "person": "on"})
+    assert made["Location"] == "/settings/users/ann"
+    password = secret_in(admin.get(made["Location"]).content.decode())
+    assert password not in admin.get(made["Location"]).content.decode()
     assert Client().login(username="ann", password=password)
     assert password not in AuditEntry.objects.get(action="user.put").after
     again = admin.post("/settings/users", {"name": "ann", "person": "on"})
@@ -222,7 +237,8 @@ def test_with_its_roles_a_user_loses_the_tokens_that_permit_more(
 
 
 def test_an_owner_of_tokens_gets_no_password(admin: Client) -> None:
-    assert admin.post("/settings/users", {"name": "feed"}).status_code == 201
+    made = admin.post("/settings/users", {"name": "feed"})
+    assert 'id="secret"' not in admin.get(made["Location"]).content.decode()
     assert not User.objects.get(username="feed").has_usable_password()
 
 
@@ -233,7 +249,9 @@ def test_a_user_is_disabled_given_roles_and_a_password(admin: Client) -> None:
     assert page.status_code == 302
     assert [group.name for group in user.groups.all()] == ["operator"]
     made = admin.post("/settings/users/ann/password", REASON)
-    assert made["Cache-Control"] == "no-store"
+    assert made["Location"] == "/settings/users/ann"
+    password = secret_in(admin.get(made["Location"]).content.decode())
+    assert Client().login(username="ann", password=password)
     assert not Client().login(username="ann", password="old horse staple")
     assert admin.post("/settings/users/ann/activity", REASON).status_code == 302
     assert recognise(secret) is None

@@ -9,6 +9,8 @@ from engine.model.agreement import Discord, Says
 from engine.model.hanging import HangingClass
 from engine.model.timeout_advice import Fit
 from txnconsole.access.principal import Principal
+from txnconsole.jobs.models import Job, JobState
+from txnconsole.quantities import count
 
 register = template.Library()
 
@@ -89,3 +91,12 @@ def hanging_meaning(value: HangingClass) -> str:
 @register.filter
 def fit(value: Fit) -> str:
     return _FITS[value]
+
+
+@register.filter
+def job_state(job: Job) -> str:
+    """A job's state; of one that has come to its end, how much of it failed."""
+    state = JobState(job.state).label
+    if job.failed and job.state in (JobState.DONE, JobState.CANCELLED):
+        return f"{state}, {count(job.failed)} failed"
+    return state

@@ -14,7 +14,9 @@ from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.states import AlertState, ChannelKind, MessageState
 from txnconsole.console.alert_forms import ChannelForm, RuleForm, refusal_shown_in
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.shown_once import show_once, shown
 from txnconsole.console.views.alerts import rights
 
 _MESSAGES = 20
@@ -63,12 +65,30 @@ def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     return _form(request, "console/alerts/rule.html", form, rule=found)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_MANAGE)
 def delete_rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
-    """Delete a rule; its alerts stay in the history."""
-    stored_rules.delete_rule(actor_of(request), rule_id)
-    return HttpResponseRedirect(reverse("console:alert-rules"))
+    """Ask for a reason, and delete a rule; its alerts stay in the history."""
+    name = stored_rules.find_rule(rule_id).name
+    confirmation = Confirmation(
+        title=f"Delete the rule {name}?",
+        effects=[
+            "Its alerts are resolved and stay in the history.",
+            "Its silences are deleted. This cannot be undone.",
+        ],
+        verb="Delete rule",
+        keep="Keep it",
+        address=reverse("console:alert-rule-delete", args=[rule_id]),
+        of=name,
+        back=reverse("console:alert-rule", args=[rule_id]),
+        harm=True,
+    )
+
+    def change(form: ReasonForm) -> Outcome:
+        stored_rules.delete_rule(actor_of(request), rule_id, form.cleaned_data["reason"])
+        return Outcome(title=f"{name} is deleted", goes_to=reverse("console:alert-rules"))
+
+    return ask(request, confirmation, ReasonForm, change)
 
 
 @require_safe
@@ -88,7 +108,7 @@ def channels(request: ConsoleRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_MANAGE)
 def new_channel(request: ConsoleRequest) -> HttpResponse:
-    """Make a channel. A webhook's secret is shown in this answer only."""
+    """Make a channel, and go to its page, which shows a webhook's secret once."""
     chosen = request.GET.get("kind", "")
     if chosen not in ChannelKind.values:
         raise Http404
@@ -96,50 +116,87 @@ def new_channel(request: ConsoleRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with refusal_shown_in(form):
             made = stored_channels.create_channel(actor_of(request), form.settings())
-            if made.secret:
-                return _secret(request, made)
-            return HttpResponseRedirect(reverse("console:alert-channel", args=[made.pk]))
+            return show_once(request, _address(made.pk), _told(made))
     return _form(request, "console/alerts/channel.html", form, kind=chosen)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ALERT_MANAGE)
 def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
-    """Change a channel, and see what was sent to it."""
+    """Change a channel, and see what was sent to it; a new secret, once."""
     found = stored_channels.find_channel(channel_id)
     form = ChannelForm(ChannelKind(found.kind), request.POST or None, channel=found)
     if request.method == "POST" and form.is_valid():
         with refusal_shown_in(form):
             changed = form.settings()
             stored_channels.change_channel(actor_of(request), found.pk, changed, seen=form.seen)
-            return HttpResponseRedirect(reverse("console:alert-channel", args=[found.pk]))
-    return _form(
+            return HttpResponseRedirect(_address(found.pk))
+    return shown(
         request,
-        "console/alerts/channel.html",
-        form,
-        kind=found.kind,
-        alert_channel=found,
-        target=stored_channels.shown_target(found),
-        sent=found.messages.order_by("-id")[:_MESSAGES],
+        lambda told: _form(
+            request,
+            "console/alerts/channel.html",
+            form,
+            told=told,
+            kind=found.kind,
+            alert_channel=found,
+            target=stored_channels.shown_target(found),
+            sent=found.messages.order_by("-id")[:_MESSAGES],
+        ),
     )
 
 
 @require_POST
 @page(Permission.ALERT_MANAGE)
-def change_channel(request: ConsoleRequest, channel_id: int, action: str) -> HttpResponse:
-    """Test a channel, renew its secret, or delete it."""
-    address = reverse("console:alert-channel", args=[channel_id])
-    match action:
-        case "test":
-            stored_channels.send_test(actor_of(request), channel_id)
-        case "secret":
-            return _secret(request, stored_channels.renew_secret(actor_of(request), channel_id))
-        case "delete":
-            stored_channels.delete_channel(actor_of(request), channel_id)
-            address = reverse("console:alert-channels")
-        case _:
-            raise Http404
-    return HttpResponseRedirect(address)
+def test_channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
+    """Send a test."""
+    stored_channels.send_test(actor_of(request), channel_id)
+    return HttpResponseRedirect(_address(channel_id))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page(Permission.ALERT_MANAGE)
+def renew_secret(request: ConsoleRequest, channel_id: int) -> HttpResponse:
+    """Ask for a reason, and give a webhook another secret."""
+    found = stored_channels.find_channel(channel_id)
+    confirmation = _confirmation(
+        found,
+        "secret",
+        title=f"Renew the secret of {found.name}?",
+        effects=[
+            "Messages are signed with it at once: their receiver refuses them until it knows it.",
+            "It is shown once.",
+        ],
+        verb="Renew secret",
+    )
+
+    def change(form: ReasonForm) -> Outcome:
+        reason = form.cleaned_data["reason"]
+        renewed = stored_channels.renew_secret(actor_of(request), channel_id, reason)
+        told = _told(renewed)
+        return Outcome(title=told["title"], goes_to=_address(channel_id), told=told)
+
+    return ask(request, confirmation, ReasonForm, change)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page(Permission.ALERT_MANAGE)
+def delete_channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
+    """Ask for a reason, and delete a channel."""
+    found = stored_channels.find_channel(channel_id)
+    confirmation = _confirmation(
+        found,
+        "delete",
+        title=f"Delete the channel {found.name}?",
+        effects=["Messages that wait are not sent. This cannot be undone."],
+        verb="Delete channel",
+    )
+
+    def change(form: ReasonForm) -> Outcome:
+        stored_channels.delete_channel(actor_of(request), channel_id, form.cleaned_data["reason"])
+        return Outcome(title=f"{found.name} is deleted", goes_to=reverse("console:alert-channels"))
+
+    return ask(request, confirmation, ReasonForm, change)
 
 
 @require_POST
@@ -147,14 +204,31 @@ def change_channel(request: ConsoleRequest, channel_id: int, action: str) -> Htt
 def resend(request: ConsoleRequest, channel_id: int, message_id: int) -> HttpResponse:
     """Send a message again that was given up."""
     stored_channels.resend(actor_of(request), channel_id, message_id)
-    return HttpResponseRedirect(reverse("console:alert-channel", args=[channel_id]))
+    return HttpResponseRedirect(_address(channel_id))
 
 
-def _secret(request: ConsoleRequest, made: Channel) -> HttpResponse:
-    """The page that shows a secret, which cannot be shown again."""
-    response = show(request, "console/alerts/secret.html", {"alert_channel": made})
-    response["Cache-Control"] = "no-store"
-    return response
+def _confirmation(
+    found: Channel, what: str, *, title: str, effects: list[str], verb: str
+) -> Confirmation:
+    return Confirmation(
+        title=title,
+        effects=effects,
+        verb=verb,
+        keep="Keep it",
+        address=reverse(f"console:alert-channel-{what}", args=[found.pk]),
+        of=found.name,
+        back=_address(found.pk),
+        harm=True,
+    )
+
+
+def _told(made: Channel) -> dict[str, str]:
+    """What is shown once of a channel; nothing of one without a secret."""
+    return {"title": f"Secret of {made.name}", "secret": made.secret} if made.secret else {}
+
+
+def _address(channel_id: int) -> str:
+    return reverse("console:alert-channel", args=[channel_id])
 
 
 def _form(

@@ -14,11 +14,11 @@ from engine.model.txn_id import TxnID
 from txnconsole.access.roles import Permission
 from txnconsole.console import bulk_abort
 from txnconsole.console.bulk_limits import ADMINS_MOST, OPERATORS_MOST, most_at_once
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask, go
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.inputs import NUMBER
 from txnconsole.console.live.job_feed import job_position
 from txnconsole.console.numbers import number_of
-from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.page import ConsoleRequest, actor_of, go, page, show
 from txnconsole.console.slices import page_of
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import lifecycle

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.roles import Permission
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.figure_charts import read_charts
 from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, PageEnd, read_figures
 from txnconsole.console.newer import Newer
@@ -184,11 +185,35 @@ def repeat(request: ConsoleRequest, run_id: int) -> HttpResponse:
     return _to(made)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.JOB_CANCEL)
 def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
-    """Have a run end."""
-    return _to(operating.cancel(run_id, actor=actor_of(request)))
+    """Ask for a reason, and have a run end."""
+    found = lifecycle.find(run_id)
+    if found.state == JobState.QUEUED:
+        effects = ["It has not begun, and never will."]
+    else:
+        effects = [
+            "Its job is stopped within seconds, and loses what it is at.",
+            "What it has written stays.",
+        ]
+    confirmation = Confirmation(
+        title=f"Cancel run {run_id}, {found.kind}?",
+        effects=[*effects, "It can be run again with the same parameters."],
+        verb="Cancel the run",
+        keep="Let it go on",
+        address=reverse("console:cancel-run", args=[run_id]),
+        of=f"Run {run_id}",
+        back=reverse("console:run", args=[run_id]),
+        harm=True,
+    )
+
+    def change(form: ReasonForm) -> Outcome:
+        run = operating.cancel(run_id, actor=actor_of(request), reason=form.cleaned_data["reason"])
+        done = "is cancelled" if run.state == JobState.CANCELLED else "stops"
+        return Outcome(title=f"Run {run_id} {done}")
+
+    return ask(request, confirmation, ReasonForm, change)
 
 
 def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
@@ -211,7 +236,6 @@ def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
         ],
         "result": pretty({k: v for k, v in result.items() if k not in ("findings", "rules")}),
         "may_start": request.principal.may(Permission.JOB_START),
-        "may_cancel": request.principal.may(Permission.JOB_CANCEL),
     }
 
 

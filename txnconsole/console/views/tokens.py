@@ -16,6 +16,7 @@ from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, a
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page
 from txnconsole.console.settings_forms import TokenForm
+from txnconsole.console.shown_once import show_once, shown
 from txnconsole.console.slices import page_of
 from txnconsole.console.views.settings import settings_page
 
@@ -25,42 +26,45 @@ PAGE_ROWS = 50
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TOKEN_OWN)
 def tokens(request: ConsoleRequest) -> HttpResponse:
-    """The tokens in use, or all, newest first; on POST, make one, whose secret only this answer
-    shows."""
+    """The tokens in use, or all, newest first; on POST, make one, whose secret this page shows
+    once."""
     manages = request.principal.may(Permission.ACCESS_MANAGE)
     roles = grantable(request.principal)
     form = TokenForm(request.POST or None, grantable=roles, for_others=manages)
-    context: dict[str, Any] = {"form": form, "manages": manages}
-    status = 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            try:
-                context["token"], context["secret"] = _create(request, form)
-                status = 201
-                context["form"] = TokenForm(grantable=roles, for_others=manages)
-            except EngineError as error:
-                form.add_error(None, error.message)
+    if request.method == "POST" and form.is_valid():
+        try:
+            token, secret = _create(request, form)
+        except EngineError as error:
+            form.add_error(None, error.message)
+        else:
+            told = {"title": f"Token {token.pk} of {token.user}", "secret": secret}
+            return show_once(request, reverse("console:settings-tokens"), told)
     user = request.GET.get("user", "").strip() if manages else request.principal.name
     below = number_of(request.GET.get("before", ""))
     ended = request.GET.get("ended") == "1"
     tokens = list_tokens(user or None, ended=ended)
     if below is not None:
         tokens = tokens.filter(pk__lt=below)
-    shown, last = page_of(tokens, PAGE_ROWS)
-    context |= {
-        "tokens": shown,
+    found, last = page_of(tokens, PAGE_ROWS)
+    context = {
+        "form": form,
+        "manages": manages,
+        "tokens": found,
         "before": last.pk if last else None,
         "first": below is None,
         "ended": ended,
         "user_filter": user if manages else "",
     }
-    answer = settings_page(
-        request, "console/settings/tokens.html", "settings-tokens", context, status=status
+    return shown(
+        request,
+        lambda told: settings_page(
+            request,
+            "console/settings/tokens.html",
+            "settings-tokens",
+            context | {"told": told},
+            status=422 if form.errors else 200,
+        ),
     )
-    if "secret" in context:
-        answer.headers["Cache-Control"] = "no-store"
-    return answer
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

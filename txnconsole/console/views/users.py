@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.http import HttpResponse
@@ -25,6 +24,7 @@ from txnconsole.access.users import (
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.settings_forms import NewUserForm, RolesForm
+from txnconsole.console.shown_once import show_once, shown
 from txnconsole.console.views.settings import settings_page
 from txnconsole.quantities import counted
 
@@ -36,41 +36,36 @@ _TOKENS = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
 def users(request: ConsoleRequest) -> HttpResponse:
-    """Users by name, a form for a new one, and the roles. A new password is shown in this answer
-    only."""
+    """Users by name, a form for a new one, and the roles; on POST, make one and go to its page."""
     form = NewUserForm(request.POST or None)
-    context: dict[str, Any] = {"form": form}
-    status = 200
-    if request.method == "POST":
-        status = 422
-        if form.is_valid():
-            try:
-                context |= _create(request, form)
-            except EngineError as error:
-                form.add_error("name", error.message)
-        if "created" in context:
-            status = 201
-            context["form"] = NewUserForm()
+    if request.method == "POST" and form.is_valid():
+        try:
+            return _created(request, form)
+        except EngineError as error:
+            form.add_error("name", error.message)
     found = list_users(above=request.GET.get("after", ""), limit=PAGE_ROWS + 1)
-    shown = found[:PAGE_ROWS]
+    listed = found[:PAGE_ROWS]
     counts = members()
-    context |= {
-        "users": [(user, sorted(roles_of(user))) for user in shown],
-        "after": shown[-1].get_username() if len(found) > PAGE_ROWS else None,
+    context = {
+        "form": form,
+        "users": [(user, sorted(roles_of(user))) for user in listed],
+        "after": listed[-1].get_username() if len(found) > PAGE_ROWS else None,
         "first": "after" not in request.GET,
         "roles": [(role, counts.get(role, 0), sorted(GRANTS[role])) for role in Role],
     }
-    answer = settings_page(
-        request, "console/settings/users.html", "settings-users", context, status=status
+    return settings_page(
+        request,
+        "console/settings/users.html",
+        "settings-users",
+        context,
+        status=422 if form.errors else 200,
     )
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
 
 
 @require_safe
 @page(Permission.ACCESS_MANAGE)
 def user(request: ConsoleRequest, name: str) -> HttpResponse:
-    """One user: roles, whether it is active, and its tokens in use."""
+    """One user: roles, whether it is active, and its tokens in use; a new password, once."""
     found = find_user(user_name(name))
     context = {
         "user_shown": found,
@@ -78,7 +73,12 @@ def user(request: ConsoleRequest, name: str) -> HttpResponse:
         "tokens": list_tokens(name, ended=False)[:_TOKENS],
         "is_self": name == request.principal.name,
     }
-    return settings_page(request, "console/settings/user.html", "settings-users", context)
+    return shown(
+        request,
+        lambda told: settings_page(
+            request, "console/settings/user.html", "settings-users", context | {"told": told}
+        ),
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -148,28 +148,24 @@ def password(request: ConsoleRequest, name: str) -> HttpResponse:
     """Make a new password for a user; it is shown once."""
     found = find_user(user_name(name))
     effects = [
-        "A new password is made and shown this once.",
+        "A new password is made, and shown once.",
         "Its sessions with the old one end.",
     ]
 
     def change(form: ReasonForm) -> Outcome:
         made = secrets.token_urlsafe(_PASSWORD_BYTES)
         _put(request, name, UserSettings(password=made), form)
-        return Outcome(
-            title=f"The new password of {name}",
-            lines=[made, "It is not shown again. Hand it over in a way that only they can read."],
-        )
+        told = _password_told(name, made)
+        return Outcome(title=told["title"], goes_to=_address(name), told=told)
 
     confirmation = _confirmation(
         found, "password", f"Make a new password for {name}?", effects, "Make a password"
     )
-    answer = ask(request, confirmation, ReasonForm, change)
-    answer.headers["Cache-Control"] = "no-store"
-    return answer
+    return ask(request, confirmation, ReasonForm, change)
 
 
-def _create(request: ConsoleRequest, form: NewUserForm) -> dict[str, Any]:
-    """Make a user and its password.
+def _created(request: ConsoleRequest, form: NewUserForm) -> HttpResponse:
+    """Make a user, with a password when it is a person.
 
     Raises:
         InvalidRequest: the name is taken.
@@ -179,8 +175,13 @@ def _create(request: ConsoleRequest, form: NewUserForm) -> dict[str, Any]:
     settings = UserSettings(
         roles=frozenset(Role(role) for role in data["roles"]), active=True, password=made
     )
-    created, _ = change_user(actor_of(request), request.principal, data["name"], settings, new=True)
-    return {"created": created, "password": made}
+    name = data["name"]
+    change_user(actor_of(request), request.principal, name, settings, new=True)
+    return show_once(request, _address(name), _password_told(name, made) if made else {})
+
+
+def _password_told(name: str, password: str) -> dict[str, str]:
+    return {"title": f"The new password of {name}", "secret": password}
 
 
 def _put(
