@@ -151,7 +151,7 @@ class Engine:
         self._acks = Acknowledgements(
             shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
         )
-        self.remedies = Remedies(self._database, self.coordinator, self._brokers)
+        self.remedies = Remedies(self._database, self.coordinator, self._joining, self._brokers)
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors),
             self.coordinator,

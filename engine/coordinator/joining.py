@@ -158,6 +158,11 @@ class Joining:
             )
         self._require_open(txn_id, Header(row.status, row.owner) if row else None, None)
 
+    def forget(self, txn_id: TxnID) -> None:
+        """Ask the database again who takes part: what this process remembers is not so there."""
+        for member in [member for member in list(self._members) if member[0] == txn_id]:
+            self._members.pop(member, None)
+
     def _join(
         self, statement: Prepared, txn_id: TxnID, owner: str | None, *participants: Sequence[object]
     ) -> None:

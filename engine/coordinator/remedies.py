@@ -16,6 +16,7 @@ import structlog
 from engine.buffer.ending import end_orphans
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.due import confirmed_acks
+from engine.coordinator.joining import Joining
 from engine.log.brokers import Brokers
 from engine.log.rows import partition_of, subscription_of
 from engine.model.errors import (
@@ -51,9 +52,12 @@ class Retried:
 class Remedies:
     """Operators' commands on transactions that hang."""
 
-    def __init__(self, database: Database, coordinator: Coordinator, brokers: Brokers) -> None:
+    def __init__(
+        self, database: Database, coordinator: Coordinator, joining: Joining, brokers: Brokers
+    ) -> None:
         self._database = database
         self._coordinator = coordinator
+        self._joining = joining
         self._brokers = brokers
 
     def retry(self, txn_id: TxnID) -> Retried:
@@ -140,10 +144,11 @@ class Remedies:
                 f"{txn_id} is OPEN, and its participants are as they should be; end it first.",
                 current_status=TxnStatus.OPEN.value,
             )
+        self._joining.forget(txn_id)
         if new_partitions:
-            self._coordinator.add_partitions(txn_id, new_partitions)
+            self._joining.partitions(txn_id, new_partitions, owner=None)
         if new_subscriptions:
-            self._coordinator.add_subscriptions(txn_id, new_subscriptions)
+            self._joining.subscriptions(txn_id, new_subscriptions, owner=None)
         registered = tuple(map(str, (*new_partitions, *new_subscriptions)))
         logger.warning("participants registered", txn_id=str(txn_id), participants=registered)
         return Retried(transaction=self._coordinator.get(txn_id), registered=registered)

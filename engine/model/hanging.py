@@ -93,7 +93,8 @@ _UNLISTED = Remedy(
 )
 _SPENT = Remedy(
     RemedyAction.ABORT,
-    "It is open, but this participant takes nothing of it any more: it can only be aborted.",
+    "It is open, but this participant takes nothing of it any more: abort it; then it is found here"
+    " again, for the abort to be carried out.",
 )
 _OFFLINE = Remedy(
     RemedyAction.BRING_ONLINE,

@@ -34,7 +34,7 @@ class Freshness extends EventTarget {
 
   /** The part is up to date, as a stream says that was opened before. */
   heard(part) {
-    this.#read.set(part, performance.now());
+    this.#read.set(part, Date.now());
     if (!this.#failing.delete(part)) return;
     if (part instanceof Element) delete part.dataset.stale;
     this.#changed();
@@ -61,7 +61,7 @@ class Freshness extends EventTarget {
     return this.isSignedOut || this.#failing.get(part)?.status === 403;
   }
 
-  /** The failure to show, and when (by the page's clock) what is shown was read; null when none is. */
+  /** The failure to show, and when what is shown was read; null when none is. */
   get worst() {
     for (const part of this.#failing.keys()) {
       if (part instanceof Element && !part.isConnected) this.#failing.delete(part);
@@ -69,7 +69,7 @@ class Freshness extends EventTarget {
     if (!this.#failing.size) return null;
     const found = [...this.#failing.values()];
     const worst = found.find(({ status }) => status === 401) ?? found.find(({ status }) => status === 0) ?? found[0];
-    const since = Math.min(...[...this.#failing.keys()].map((part) => this.#read.get(part) ?? 0));
+    const since = Math.min(...[...this.#failing.keys()].map((part) => this.#read.get(part) ?? performance.timeOrigin));
     return { ...worst, since, whole: this.#failing.has("updates") };
   }
 

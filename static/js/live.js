@@ -3,6 +3,8 @@
 //
 // A page may be renewed less often than once a second (its pace): what comes in between waits for its turn.
 //
+// Ages are by the computer's clock, which goes on while it sleeps.
+//
 // Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again), "alerts" (detail: {firing}),
 // "state", "clock" (each second).
 
@@ -36,8 +38,8 @@ class Live extends EventTarget {
   #failures = 0;
   #poll = 0;
   #reopen = 0;
-  #heard = performance.now();
-  #seen = performance.now();
+  #heard = Date.now();
+  #seen = Date.now();
   #position;
   #pace;
   /** Frames that wait for the page's turn, the last position told, and when its last turn was. */
@@ -52,7 +54,7 @@ class Live extends EventTarget {
     this.address = `/live?ch=${encodeURIComponent(channel)}`;
     this.#position = position;
     document.addEventListener("visibilitychange", () => this.#visibility());
-    addEventListener("pagehide", () => this.#close());
+    addEventListener("pagehide", () => this.#rest());
     addEventListener("pageshow", (event) => event.persisted && this.#resume());
     freshness.addEventListener("change", () => freshness.isRefused(UPDATES) && this.#source && this.#endStream());
     setInterval(() => this.#check(), 1000);
@@ -71,7 +73,7 @@ class Live extends EventTarget {
 
   /** Milliseconds since what the page shows was up to date. */
   get age() {
-    return performance.now() - this.#seen;
+    return Date.now() - this.#seen;
   }
 
   get word() {
@@ -80,7 +82,7 @@ class Live extends EventTarget {
 
   /** Notes that data came from the server by another way than the stream. */
   seen() {
-    this.#seen = this.#heard = performance.now();
+    this.#seen = this.#heard = Date.now();
   }
 
   /** After a window was read again: the position that it stands for. */
@@ -109,13 +111,18 @@ class Live extends EventTarget {
   }
 
   #visibility() {
-    if (document.hidden) this.#close();
+    if (document.hidden) this.#rest();
     else this.#resume();
+  }
+
+  #rest() {
+    this.#close();
+    if (this.state !== "paused") this.#become("reconnecting");
   }
 
   #resume() {
     if (this.state === "paused") return;
-    this.seen();  // Nobody asked while the tab was hidden; from now on silence counts.
+    this.#heard = Date.now();  // Nobody asked while the tab was hidden; from now on silence counts.
     this.#open();
   }
 
@@ -151,7 +158,7 @@ class Live extends EventTarget {
   #takeTurn() {
     if (this.state !== "live") return;
     if (this.#waiting.length > MOST_WAITING) this.#waiting.length = MOST_WAITING + 1;
-    if (performance.now() - this.#turn < this.#pace - EARLY_MS) return;
+    if (Date.now() - this.#turn < this.#pace - EARLY_MS) return;
     const frames = this.#waiting;
     if (frames.length > MOST_WAITING) return this.#resync();
     this.#position = this.#told ?? this.#position;
@@ -163,7 +170,7 @@ class Live extends EventTarget {
   #beginTurn() {
     this.#waiting = [];
     this.#told = undefined;
-    this.#turn = performance.now();
+    this.#turn = Date.now();
     this.#seen = this.#heard;
   }
 
@@ -197,7 +204,7 @@ class Live extends EventTarget {
 
   // The stream lives, and what it reads does not.
   #fault({ status, message }) {
-    this.#heard = performance.now();
+    this.#heard = Date.now();
     freshness.failed(UPDATES, failure(status, message));
   }
 
@@ -262,14 +269,14 @@ class Live extends EventTarget {
   }
 
   #alive() {
-    this.#heard = performance.now();
+    this.#heard = Date.now();
     freshness.heard(UPDATES);
     this.#become("live");
   }
 
   // A connection may be dead without anybody having closed it: after a sleep, behind a lost network.
   #check() {
-    const heard = performance.now() - this.#heard;
+    const heard = Date.now() - this.#heard;
     if (this.state !== "paused" && !document.hidden && !freshness.isFailing(UPDATES)) {
       if (heard > SILENT_MS + (this.#poll ? Math.max(POLL_MS, this.#pace) : 0)) {
         freshness.failed(UPDATES, failure(0, "Nothing has been heard from the server."));

@@ -49,6 +49,7 @@ function showAll() {
   showPositions();
   showEntries(one("#entries"), log, links);
   letGo();
+  inspector.show(inspector.offset);
   charts.draw({ now: true });
 }
 

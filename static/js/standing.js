@@ -15,7 +15,7 @@ function standing() {
   const worst = freshness.worst;
   if (live?.state === "paused" || !worst) return { state: live?.state, word: live?.word, age: live?.age };
   const isOut = worst.status === 401;
-  return { state: isOut ? "ended" : "stale", word: isOut ? "Signed out" : "Stale", age: performance.now() - worst.since };
+  return { state: isOut ? "ended" : "stale", word: isOut ? "Signed out" : "Stale", age: Date.now() - worst.since };
 }
 
 const ago = (milliseconds) => `${duration(milliseconds)} ago`;
@@ -26,7 +26,7 @@ function showAge() {
   const text = state === "live" && age < 1950 ? "now" : ago(age);
   if (button && live) setText(one(".age", button), state === "paused" || state === "connecting" ? "" : text);
   const worst = freshness.worst;
-  if (worst) setText(one("[data-notice=age]"), `${clockTime.format(performance.timeOrigin + worst.since)} (${ago(performance.now() - worst.since)})`);
+  if (worst) setText(one("[data-notice=age]"), `${clockTime.format(worst.since)} (${ago(Date.now() - worst.since)})`);
 }
 
 function showState() {
@@ -40,7 +40,7 @@ function showState() {
   const label = one("b", button);
   const first = label.textContent === "Connecting";
   setText(label, word);
-  if (!(first && state === "live")) announce(`Updates: ${word}`);
+  if (!document.hidden && !(first && state === "live")) announce(`Updates: ${word}`);
   showAge();
 }
 

@@ -186,12 +186,14 @@ def test_a_webhook_is_made_and_tested_and_its_failure_shown(watched: Watched) ->
         page.get_by_role("button", name="Create channel").click()
         expect(page.locator(".secret")).to_contain_text("txs_")
         keep(watched, "alert-secret")
-        page.get_by_role("link", name="Go on to the channel").click()
+        page.reload()
+        expect(page.locator(".secret")).to_have_count(0)
         page.get_by_role("button", name="Send a test").click()
         expect(page.locator("#main table")).to_contain_text("has a private address")
         keep(watched, "alert-channel-messages")
         assert receiver.received == []
-        page.get_by_text("Delete this channel").click()
+        page.get_by_role("button", name="Delete…").click()
+        page.get_by_label("Reason").fill("only tried out")
         page.get_by_role("button", name="Delete channel").click()
         page.wait_for_url("**/alerts/channels")
 

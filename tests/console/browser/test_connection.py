@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Route, expect
 
-from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.conftest import Producer, Watched, hold
 
 pytestmark = pytest.mark.browser
 
@@ -78,6 +78,36 @@ def test_a_stream_that_broke_off_misses_nothing(
     page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
     expect(page.locator('[data-figure="last"]')).to_have_text("0")
     expect(page.locator('#grid .cell[data-offset="0"]')).to_have_attribute("data-v", "delivered")
+
+
+#: Hides the tab, or shows it again; a browser without a window hides none by itself.
+_HIDDEN = """
+hidden => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
+
+
+def test_a_tab_that_is_shown_again_is_not_live_before_it_has_heard(
+    context: BrowserContext, producer: Producer
+) -> None:
+    page = Watched(context.new_page()).page
+    page.goto(producer.log)
+    button = page.locator("[data-live]")
+    expect(button).to_have_attribute("data-state", "live")
+    page.evaluate(_HIDDEN, True)
+    held = hold(page, re.compile("/live?"))
+    page.clock.install()
+    page.clock.fast_forward(3_600_000)  # An hour in which the computer slept, too.
+    page.evaluate(_HIDDEN, False)
+    expect(button).to_have_attribute("data-state", "reconnecting")
+    expect(button.locator(".age")).to_have_text(re.compile("^1 h 00 min ago$"))
+    for route in held:
+        route.continue_()
+    page.unroute(re.compile("/live?"))
+    expect(button).to_have_attribute("data-state", "live")
+    expect(button.locator(".age")).to_have_text("now")
 
 
 #: Says that the page has been read again, and waits for two turns of the channel without news.

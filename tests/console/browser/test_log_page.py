@@ -97,6 +97,22 @@ def test_an_operator_aborts_what_holds_the_partition_back(
     expect(row).to_contain_text(REASON)
 
 
+def test_what_is_told_of_an_entry_is_read_anew_with_the_window(
+    watched: Watched, producer: Producer
+) -> None:
+    hanging = producer.begin()
+    producer.produce("hidden", txn_id=hanging)
+    page = open_log(watched, producer)
+    inspector = page.locator("#inspector")
+    expect(inspector).to_contain_text("Held back")
+    page.keyboard.press("r")
+    expect(page.locator("[data-live]")).to_have_attribute("data-state", "paused")
+    producer.end(hanging, "abort")
+    page.keyboard.press("r")
+    expect(figure(page, "stable")).to_have_text("1")
+    expect(inspector).to_contain_text("Filtered")
+
+
 def test_what_holds_back_is_read_anew_with_a_window_that_tells_of_another(
     watched: Watched, producer: Producer
 ) -> None:

@@ -81,6 +81,18 @@ def test_what_fires_is_shown_with_its_object_value_and_course(
     assert "Nobody yet" in region
 
 
+def test_an_alerts_page_leads_on_and_names_the_transaction_anew_whenever_it_is_read(
+    engine: Engine, viewer: Client
+) -> None:
+    alert = fired(engine)
+    [holder] = re.findall(r"[0-9]+:[0-9]+$", alert.detail)
+    page = body(viewer.get(f"/alerts/{alert.pk}"))
+    assert re.search(r'href="/topics/[^"]+/log">Look into it<', page)
+    region = body(viewer.get(f"/alerts/{alert.pk}", **HTMX))
+    assert f'href="/transactions/{holder}"' in region
+    assert KINDS[Kind.HELD_BACK].measures in html.unescape(region)
+
+
 def test_what_fires_at_the_next_look_already_waits_for_no_span(
     engine: Engine, viewer: Client
 ) -> None:

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.alerts import handling, reading
+from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Silence
 from txnconsole.alerts.silencing import HOLDS
 from txnconsole.alerts.states import AlertState
@@ -24,7 +25,7 @@ from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, refusal
 from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
-from txnconsole.console.object_links import object_named
+from txnconsole.console.object_links import address_of, object_named
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.slices import page_of, slice_of_query
 
@@ -154,6 +155,8 @@ def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
         "channel": "alerts",
         "position": alerts_position(standing),
         "alert": found,
+        "address": address_of(found.object),
+        "measures": KINDS[Kind(found.kind)].measures,
         "is_firing": found.state == AlertState.FIRING,
         "notices": notices[:PAGE_ROWS],
         "now": standing.now,

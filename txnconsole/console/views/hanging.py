@@ -103,10 +103,13 @@ _RETRIES = {
 def retry(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Ask, and then carry out a transaction's decision again; the decision itself never changes."""
     txn = engine().coordinator.get(txn_id)
+    is_open = txn.status is TxnStatus.OPEN
     confirmation = Confirmation(
-        title=f"Re-drive transaction {txn_id}?",
+        title=f"Register what {txn_id} holds?"
+        if is_open
+        else f"Carry out the end of {txn_id} again?",
         effects=_effects_of_retry(txn),
-        verb="Re-drive it",
+        verb="Register it" if is_open else "Carry it out",
         keep="Leave it",
         address=reverse("console:retry-transaction", args=[txn_id]),
         of=str(txn_id),
@@ -119,7 +122,9 @@ def retry(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         lines = [f"Carried out again in {name}." for name in done.replayed]
         lines += [f"Registered: {name}." for name in done.registered]
         return Outcome(
-            title=f"{txn_id} is re-driven",
+            title=f"{txn_id} is registered"
+            if is_open
+            else f"The end of {txn_id} is carried out again",
             lines=lines or ["Nothing held it open; what waits is tried now."],
         )
 
