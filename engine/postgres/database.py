@@ -41,7 +41,7 @@ _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
 #: What a connection refuses for as long as it lives, by what has happened to its database.
 _REFUSED_FOR_EVER: Mapping[type[BaseException], str] = {
     # The columns that a kept plan returns have changed.
-    pg.FeatureNotSupported: "has been migrated",
+    pg.FeatureNotSupported: "has been migrated; try again",
     # Its server has become a standby and kept it, or was one of the several that an address names.
     pg.ReadOnlySqlTransaction: "takes no writes now",
 }
@@ -344,7 +344,7 @@ class Database:
             # By this connection and those that are like it, so all of them are replaced.
             self._pool_cache.dismiss()
             self._pool.drain()
-            raise self._unavailable(f"{self.name} {what}; try again.") from error
+            raise self._unavailable(f"{self.name} {what}.") from error
         if isinstance(error, _OUT_OF_TIME):
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}."

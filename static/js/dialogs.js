@@ -79,6 +79,7 @@ function refused({ detail: { ctx } }) {
 }
 
 export function startDialogs() {
+  one("[aria-invalid=true]")?.focus();  // Of a form that the server has sent back.
   document.addEventListener("htmx:before:swap", noteDialog);
   document.addEventListener("htmx:after:swap", openLoaded);  // At the document too, of a form that is gone.
   document.body.addEventListener("htmx:finally:request", refused);

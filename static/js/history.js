@@ -126,7 +126,7 @@ async function load() {
     if (!answer.ok) throw new Error((await failureOf(answer)).message);
     ({ points, figure } = await answer.json());
   } catch (error) {
-    fail(chart, `The history cannot be read now. ${error.message}`);
+    fail(chart, `The history cannot be read now.${one(".fault") ? "" : ` ${error.message}`}`);
     setText(one("#points-count"), "Not read");
     setTimeout(load, AGAIN_MS);
     return;

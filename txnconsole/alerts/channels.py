@@ -227,7 +227,9 @@ def _recipients(settings: ChannelSettings) -> list[str]:
         try:
             validate_email(recipient)
         except ValidationError as error:
-            raise invalid("recipients", f"{recipient[:80]!r} is no e-mail address") from error
+            raise invalid(
+                "recipients", f"names {recipient[:80]!r}, which is no e-mail address"
+            ) from error
     return list(dict.fromkeys(settings.recipients))
 
 

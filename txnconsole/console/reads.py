@@ -43,3 +43,8 @@ def list_region(read: Callable[[], T]) -> Region[T]:
     if isinstance(found.error, InvalidRequest):
         raise found.error
     return found
+
+
+def apart_from(reason: str, name: str) -> str:
+    """Why a database cannot be asked, where it has been named and that it cannot already."""
+    return reason.removeprefix(f"{name} cannot serve this now: ")

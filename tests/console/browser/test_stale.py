@@ -288,7 +288,8 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
             keep(watched, f"error-{address.strip('/').split('/')[0] or 'overview'}")
         history = page.context.new_page()
         history.goto(f"{here}/history")
-        expect(history.locator("#history")).to_contain_text("broker-2 cannot serve this now")
+        expect(history.locator("#history")).to_have_text("The history cannot be read now.")
+        expect(history.get_by_text("broker-2 cannot serve this now")).to_have_count(1)
         answer = page.goto(here)
         assert answer is not None
         assert answer.status == 503

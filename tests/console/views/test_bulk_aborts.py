@@ -82,6 +82,19 @@ def test_more_than_twenty_need_the_number_typed(
     assert done.status_code == 204
 
 
+def test_a_dialog_that_is_shown_again_asks_for_the_number_that_is_still_open(
+    engine: Engine, operator: Client
+) -> None:
+    begun = [begin(engine) for _ in range(23)]
+    finish(engine, begun[0], TxnAction.COMMIT)
+    form = {"ids": " ".join(map(str, begun)), "reason": "short", "count": "23"}
+    again = operator.post(NEW, form, headers=HX).content.decode()
+    assert "Type 22 to abort so many" in again
+    assert frozen(again) == " ".join(map(str, begun[1:]))
+    form |= {"ids": frozen(again), "reason": REASON, "count": "22"}
+    assert operator.post(NEW, form, headers=HX).status_code == 204
+
+
 def test_an_operator_takes_fewer_at_once_than_an_administrator(
     engine: Engine, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

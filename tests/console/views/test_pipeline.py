@@ -108,6 +108,8 @@ def test_what_cannot_be_kept_is_refused_with_what_was_filled_in(
         page = html.unescape(refused.content.decode())
         assert said in page
         assert all(f'value="{text}"' in page for text in given.values())
+        assert re.search(rf'name="{next(iter(filled))}"[^>]* aria-invalid="true"', page)
+        assert page.count(said) == 1
     assert not PipelineRun.objects.exists()
 
 

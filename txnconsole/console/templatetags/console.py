@@ -27,6 +27,7 @@ from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.console.object_links import address_of, written
 from txnconsole.console.payload import Preview, preview
+from txnconsole.console.reads import apart_from
 from txnconsole.console.txn_id_forms import txn_id_hex
 from txnconsole.quantities import DASH, count, duration, per_second, percent, size, whole
 from txnconsole.trends.reading import CoordinatorRates
@@ -35,6 +36,7 @@ register = template.Library()
 for quantity in (count, duration, per_second, size, whole):
     register.filter(quantity)
 register.filter("share", percent)
+register.filter(apart_from)
 
 _STATE_NAMES = {str(status): status.capitalize() for status in TxnStatus} | {
     "NONE": "No transaction",

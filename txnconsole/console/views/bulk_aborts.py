@@ -62,7 +62,7 @@ class BulkAbortForm(ReasonForm):
         ids = data.get("ids", [])
         typed = data.get("count", "").replace(",", "").strip()
         if len(ids) > TYPED_ABOVE and typed != str(len(ids)):
-            self.add_error("count", f"Type {len(ids)}, the number of transactions.")
+            self.add_error("count", "Type the number of transactions.")
         return data
 
     @property
@@ -92,7 +92,10 @@ def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
         job = bulk_abort.start(actor, data["reason"], data["ids"], form.origin)
         return go(request, reverse("console:bulk-job", args=[job.pk]))
     ids = form.cleaned_data.get("ids", [])
-    return _dialog(request, bulk_abort.chosen(ids, most=most, origin={}), form, status=422)
+    selection = bulk_abort.chosen(ids, most=most, origin={})
+    # What is confirmed next is what this dialog counts: some may have ended meanwhile.
+    form.data = {**request.POST.dict(), "ids": " ".join(map(str, selection.txn_ids))}
+    return _dialog(request, selection, form, status=422)
 
 
 def _selected(request: ConsoleRequest, most: int) -> tuple[bulk_abort.Selection, str]:

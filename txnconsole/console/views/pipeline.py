@@ -139,12 +139,12 @@ def start(request: ConsoleRequest, kind: str) -> HttpResponse:
     the form."""
     job = kind_named(kind)
     given = request.POST if request.method == "POST" else request.GET
-    form, error = RunForm(job, given), ""
+    form, error, wrong = RunForm(job, given), "", ""
     if request.method == "POST":
         try:
             return _to(_started(request, kind, form))
         except EngineError as refused:
-            error = refused.message
+            error, wrong = refused.message, _first_wrong(refused, form)
     return show(
         request,
         "console/start_run.html",
@@ -153,9 +153,18 @@ def start(request: ConsoleRequest, kind: str) -> HttpResponse:
             "fields": [(each, given.get(each.name, "")) for each in job.parameters],
             "reason": given.get("reason", ""),
             "error": error,
+            "wrong": wrong,
         },
         status=422 if error else 200,
     )
+
+
+def _first_wrong(refused: EngineError, form: RunForm) -> str:
+    """The field beside which the form says why it was refused; empty where that is about none."""
+    for each in refused.data.get("errors") or []:  # type: ignore[attr-defined]
+        if (name := str(each["field"]).removeprefix("parameters.")) in form.fields:
+            return name
+    return ""
 
 
 def _started(request: ConsoleRequest, kind: str, form: RunForm) -> PipelineRun:
@@ -229,7 +238,6 @@ def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
         "figures": figures,
         "offsets": slice_of(offsets, request.GET.get("offsets", ""), _ROWS),
         "findings": findings,
-        "evidence": [(each, pretty(each["evidence"])) for each in findings.rows],
         "rules": [
             (rule, count, result.get("rules", {}).get(rule, ""))
             for rule, count in sorted(result.get("found", {}).items())

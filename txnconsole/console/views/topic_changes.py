@@ -17,6 +17,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.inputs import NUMBER
 from txnconsole.console.page import ConsoleRequest, actor_of, page
+from txnconsole.console.reads import apart_from
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import topics as operations
 from txnconsole.quantities import counted
@@ -147,7 +148,8 @@ def delete(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
         effects=[
             f"Its log goes, with {counted(summary.offsets, 'offset')}.",
             *(
-                f"{broker} cannot be asked: {why} What it has of the topic is not counted here."
+                f"{broker} cannot be asked: {apart_from(why, broker)}"
+                " What it has of the topic is not counted here."
                 for broker, why in summary.unavailable.items()
             ),
             "Its subscriptions go, with all that they have acknowledged.",
