@@ -79,7 +79,8 @@ function refused({ detail: { ctx } }) {
 }
 
 export function startDialogs() {
-  one("[aria-invalid=true]")?.focus();  // Of a form that the server has sent back.
+  // Of a form that the server has sent back.
+  one("[aria-invalid=true]")?.focus();
   document.addEventListener("htmx:before:swap", noteDialog);
   document.addEventListener("htmx:after:swap", openLoaded);  // At the document too, of a form that is gone.
   document.body.addEventListener("htmx:finally:request", refused);

@@ -122,7 +122,8 @@ class Live extends EventTarget {
 
   #resume() {
     if (this.state === "paused") return;
-    this.#heard = Date.now();  // Nobody asked while the tab was hidden; from now on silence counts.
+    // Nobody asked while the tab was hidden; from now on silence counts.
+    this.#heard = Date.now();
     this.#open();
   }
 
