@@ -159,7 +159,7 @@ class Live extends EventTarget {
   #takeTurn() {
     if (this.state !== "live") return;
     if (this.#waiting.length > MOST_WAITING) this.#waiting.length = MOST_WAITING + 1;
-    if (Date.now() - this.#turn < this.#pace - EARLY_MS) return;
+    if (performance.now() - this.#turn < this.#pace - EARLY_MS) return;
     const frames = this.#waiting;
     if (frames.length > MOST_WAITING) return this.#resync();
     this.#position = this.#told ?? this.#position;
@@ -171,7 +171,7 @@ class Live extends EventTarget {
   #beginTurn() {
     this.#waiting = [];
     this.#told = undefined;
-    this.#turn = Date.now();
+    this.#turn = performance.now();
     this.#seen = this.#heard;
   }
 

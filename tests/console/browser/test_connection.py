@@ -110,6 +110,19 @@ def test_a_tab_that_is_shown_again_is_not_live_before_it_has_heard(
     expect(button.locator(".age")).to_have_text("now")
 
 
+def test_a_computer_whose_clock_goes_back_keeps_its_page_renewed(
+    context: BrowserContext, producer: Producer
+) -> None:
+    page = Watched(context.new_page()).page
+    page.goto(producer.log)
+    last = page.locator('[data-figure="last"]')
+    producer.produce("before")
+    expect(last).to_have_text("0")
+    page.evaluate("const now = Date.now; Date.now = () => now() - 3_600_000")
+    producer.produce("after")
+    expect(last).to_have_text("1")
+
+
 #: Says that the page has been read again, and waits for two turns of the channel without news.
 _READ_AGAIN = """
 async () => {
