@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import Json, Output, Why, milliseconds, session_of
+from txnconsole.client.txnctl.session import Json, Limit, Output, Why, milliseconds, session_of
 from txnconsole.quantities import duration
 
 app = typer.Typer(help="See alerts, acknowledge and silence them.", no_args_is_help=True)
@@ -89,7 +89,7 @@ def list_them(
     about: Annotated[
         str | None, typer.Option("--object", help="e.g. partition:public/default/flights:0")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List alerts, the newest first; what fires, unless asked otherwise."""
     session = session_of(context)
@@ -148,7 +148,7 @@ def silences(
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that are over; else those that hold.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List silences, the newest first."""
     session = session_of(context)
@@ -160,7 +160,7 @@ def silences(
 @app.command()
 def rules(
     context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List the rules, with the ids that a silence takes."""
     session = session_of(context)

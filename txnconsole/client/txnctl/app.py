@@ -32,7 +32,7 @@ from txnconsole.client.txnctl import (
     topics,
     transactions,
 )
-from txnconsole.client.txnctl.session import UNAVAILABLE, Output, Session, session_of
+from txnconsole.client.txnctl.session import FAILED, UNAVAILABLE, Output, Session, session_of
 
 _LOCAL = "http://127.0.0.1:8000"
 _WHO_ASKS = (
@@ -44,7 +44,6 @@ _EXIT_CODES = (
     " conflict, 6 a limit, 7 unavailable (worth another try)."
 )
 _EXIT_OF_STATUS = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 413: 6, 429: 6, 502: 7, 503: 7, 504: 7}
-_FAILED = 1
 _MALFORMED = 2
 _INTERRUPTED = 130
 
@@ -145,11 +144,11 @@ def main() -> None:
     except KeyError as error:  # Commands read the members of answers by their names.
         text = f"{UnexpectedAnswer.__name__}: An answer has no {error}: it is another server's, or"
         err.print(f"{text} another version's.", style="red", markup=False, soft_wrap=True)
-        sys.exit(_FAILED)
+        sys.exit(FAILED)
     except (ValueError, OSError) as error:
         err.print(str(error), style="red", markup=False, soft_wrap=True)
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        sys.exit(_FAILED if full else _MALFORMED)
+        sys.exit(FAILED if full else _MALFORMED)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
 
@@ -158,7 +157,7 @@ def exit_code(error: TxnConsoleError) -> int:
     """The exit code for a refusal or a failure."""
     if isinstance(error, Unreachable):
         return UNAVAILABLE
-    code = _EXIT_OF_STATUS.get(error.status or 0, _FAILED)
+    code = _EXIT_OF_STATUS.get(error.status or 0, FAILED)
     if isinstance(error, UnexpectedAnswer) and code != UNAVAILABLE:
-        return _FAILED  # Another server's status tells nothing of what was asked for.
+        return FAILED  # Another server's status tells nothing of what was asked for.
     return code

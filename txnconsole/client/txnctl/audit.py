@@ -7,13 +7,11 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import session_of
+from txnconsole.client.txnctl.session import FAILED, Limit, Moment, session_of
 
 app = typer.Typer(help="Read the audit log, and verify it.", no_args_is_help=True)
 
-_TIME = "A time, e.g. 2026-03-01T14:00:00Z."
 _ENTRIES = 10_000
-_BROKEN = 1
 
 _LIST = (
     Column("ENTRY", "sequence", exact, right=True),
@@ -40,9 +38,9 @@ def list_them(
     who: Annotated[str | None, typer.Option(help="Only what this user has done.")] = None,
     action: Annotated[str | None, typer.Option(help="e.g. transaction.abort")] = None,
     about: Annotated[str | None, typer.Option("--object", help="e.g. transaction:3:17")] = None,
-    after: Annotated[str | None, typer.Option(help=_TIME)] = None,
-    before: Annotated[str | None, typer.Option(help=_TIME)] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    after: Moment = None,
+    before: Moment = None,
+    limit: Limit = 50,
 ) -> None:
     """List entries, the newest first; as JSON with what was before and after."""
     session = session_of(context)
@@ -78,4 +76,4 @@ def verify(
             break
     session.show(proof | {"entries": entries}, _PROOF)
     if not proof["valid"]:
-        raise typer.Exit(_BROKEN)
+        raise typer.Exit(FAILED)

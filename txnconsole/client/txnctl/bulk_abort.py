@@ -7,8 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.jobs import ITEMS, follow
-from txnconsole.client.txnctl.session import Json, Output, Session, Why, milliseconds, session_of
-from txnconsole.client.txnctl.transactions import LIST, OpenedAfter, OpenedBefore
+from txnconsole.client.txnctl.session import (
+    Json,
+    Moment,
+    Output,
+    Session,
+    Why,
+    milliseconds,
+    session_of,
+)
+from txnconsole.client.txnctl.transactions import LIST
 from txnconsole.quantities import counted
 
 _PATH = "/transactions/bulk-abort"
@@ -28,8 +36,8 @@ def bulk_abort(
     coordinator: Annotated[int | None, typer.Option()] = None,
     min_age: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Past the deadline.")] = False,
-    opened_after: OpenedAfter = None,
-    opened_before: OpenedBefore = None,
+    opened_after: Moment = None,
+    opened_before: Moment = None,
     expect: Annotated[
         int | None, typer.Option(min=0, help="Abort only if there are exactly so many.")
     ] = None,

@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.render import Column, exact, moment
-from txnconsole.client.txnctl.session import session_of
-
-_BROKEN = 1
+from txnconsole.client.txnctl.session import FAILED, Limit, session_of
 
 _LIST = (
     Column("NUMBER", "invariant", exact, right=True),
@@ -25,7 +23,7 @@ _LIST = (
 def invariants(
     context: typer.Context,
     broken: Annotated[bool, typer.Option("--broken", help="Only those that do not hold.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List the invariants with what is known of each; 'partitions check' looks anew.
 
@@ -36,4 +34,4 @@ def invariants(
     rows = list(session.pages("/invariants", limit=limit, broken=wanted))
     session.show_rows(rows, _LIST)
     if not all(row["holds"] for row in rows):
-        raise typer.Exit(_BROKEN)
+        raise typer.Exit(FAILED)

@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import Json, Output, Session, Why, session_of
+from txnconsole.client.txnctl.session import Json, Limit, Output, Session, Why, session_of
 from txnconsole.client.wire import segments
 
 app = typer.Typer(help="See background jobs, and cancel them.", no_args_is_help=True)
@@ -17,6 +17,8 @@ app = typer.Typer(help="See background jobs, and cancel them.", no_args_is_help=
 JobID = Annotated[
     str, typer.Argument(metavar="JOB", help="Its number; of a pipeline run run-<number>.")
 ]
+State = Annotated[str | None, typer.Option(help="queued, running, done, failed or cancelled")]
+Who = Annotated[str | None, typer.Option(help="Who started it.")]
 _UNFINISHED = {"queued", "running"}
 _POLL_SECONDS = 0.3
 
@@ -61,12 +63,10 @@ ITEMS = (
 @app.command("list")
 def list_them(
     context: typer.Context,
-    state: Annotated[
-        str | None, typer.Option(help="queued, running, done, failed or cancelled")
-    ] = None,
+    state: State = None,
     kind: Annotated[str | None, typer.Option(help="bulk_abort, or a pipeline job's")] = None,
-    who: Annotated[str | None, typer.Option(help="Who started it.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    who: Who = None,
+    limit: Limit = 50,
 ) -> None:
     """List background jobs, the newest first."""
     session = session_of(context)

@@ -9,7 +9,15 @@ import typer
 
 from txnconsole.client.txnctl.names import PartitionArgument, partition_path
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import UNAVAILABLE, Json, Output, Why, session_of
+from txnconsole.client.txnctl.session import (
+    FAILED,
+    UNAVAILABLE,
+    Json,
+    Limit,
+    Output,
+    Why,
+    session_of,
+)
 from txnconsole.quantities import duration
 
 app = typer.Typer(help="See where partitions stand and who holds them up.", no_args_is_help=True)
@@ -127,7 +135,6 @@ _CHECKS = (
 )
 #: What a check says, the worst first: it is broken, could not be checked, or holds.
 _BY_WORTH = (False, None, True)
-_BROKEN = 1
 
 
 @app.command()
@@ -170,7 +177,7 @@ def held_back(
 def blockers(
     context: typer.Context,
     partition: PartitionArgument,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List the transactions under the stable position, and what ending each would free."""
     session = session_of(context)
@@ -250,7 +257,7 @@ def aborted_index(
     context: typer.Context,
     partition: PartitionArgument,
     segment: Annotated[int | None, typer.Option(min=0, help="Only of this segment.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List the aborted-transaction index: who was aborted here, and where that stands."""
     session = session_of(context)
@@ -277,7 +284,7 @@ def check(context: typer.Context, partition: PartitionArgument) -> None:
         position = part["next_position"]
     session.show_rows(_united(checks), _CHECKS)
     if any(each["holds"] is False for each in checks):
-        raise typer.Exit(_BROKEN)
+        raise typer.Exit(FAILED)
 
 
 @app.command()

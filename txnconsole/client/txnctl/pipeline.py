@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from txnconsole.client.txnctl.jobs import follow
+from txnconsole.client.txnctl.jobs import State, Who, follow
 from txnconsole.client.txnctl.render import Column, exact, moment, plain, visible
-from txnconsole.client.txnctl.session import Json, Output, Session, Why, session_of
+from txnconsole.client.txnctl.session import FAILED, Json, Limit, Output, Session, Why, session_of
 
 app = typer.Typer(help="Run the Spark jobs, and see what came of them.", no_args_is_help=True)
 
@@ -18,7 +18,6 @@ RunID = Annotated[int, typer.Argument(metavar="RUN", min=1, help="Its number.")]
 Wait = Annotated[
     bool, typer.Option(help="Until it has ended; exit code 1 unless it is done without findings.")
 ]
-_FAILED = 1
 
 
 def _parameters(parameters: Sequence[Json]) -> str:
@@ -73,11 +72,9 @@ def list_jobs(context: typer.Context) -> None:
 def list_runs(
     context: typer.Context,
     kind: Annotated[str | None, typer.Option(help="Only of this job.")] = None,
-    state: Annotated[
-        str | None, typer.Option(help="queued, running, done, failed or cancelled")
-    ] = None,
-    who: Annotated[str | None, typer.Option(help="Who started it.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    state: State = None,
+    who: Who = None,
+    limit: Limit = 50,
 ) -> None:
     """List runs, the newest first."""
     session = session_of(context)
@@ -145,7 +142,7 @@ def _started(session: Session, run: Json, *, wait: bool) -> None:
     ended = session.get(f"/pipeline/runs/{run['id']}")
     _show(session, ended)
     if ended["state"] != "done" or ended["found"]:
-        raise typer.Exit(_FAILED)
+        raise typer.Exit(FAILED)
 
 
 def _show(session: Session, run: Json) -> None:

@@ -21,12 +21,17 @@ from txnconsole.client.wire import JSON, Call, encode
 Json = Any
 #: The option ``--reason`` of what an operator does.
 Why = Annotated[str, typer.Option("--reason", help="Why; the audit log keeps it.")]
+#: The option ``--limit`` of a list.
+Limit = Annotated[int, typer.Option(min=1, help="Show so many at most.")]
+#: An option that is a moment; the server reads it.
+Moment = Annotated[str | None, typer.Option(help="A time, e.g. 2026-03-01T14:00:00Z.")]
 _NO_QUERY: Mapping[str, Any] = {}
 _PAGE = 500
 _WIDE = 1000
 #: Columns of a terminal in which a table's columns would be folded letter by letter.
 _NARROW = 60
-_REFUSED = 1
+#: The exit code of what failed, was declined, or did not turn out as it should.
+FAILED = 1
 #: The exit code of what could not be asked, or not all of it: worth another try.
 UNAVAILABLE = 7
 
@@ -153,7 +158,7 @@ class Session:
         answer = "" if sys.stdin is None else sys.stdin.readline()
         if answer.strip().lower() not in {"y", "yes"}:
             self.err.print("\nNothing was done.")
-            raise typer.Exit(_REFUSED)
+            raise typer.Exit(FAILED)
 
     def say(self, text: str) -> None:
         """Tell people something that programs do not need."""

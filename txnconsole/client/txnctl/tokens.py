@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import milliseconds, session_of
+from txnconsole.client.txnctl.session import FAILED, Limit, milliseconds, session_of
 
 app = typer.Typer(help="See, create and revoke tokens.", no_args_is_help=True)
 
 _DAY = 86_400
-_LOST = 1
 
 _LIST = (
     Column("TOKEN", "id", exact, right=True),
@@ -46,7 +45,7 @@ _ME = (
 def list_them(
     context: typer.Context,
     user: Annotated[str | None, typer.Option(help="Only of this user.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List tokens, the newest first."""
     session = session_of(context)
@@ -80,7 +79,7 @@ def create(
             f"The answer with the secret was lost on its way. Revoke token {made['token']['id']}"
             " and create another one."
         )
-        raise typer.Exit(_LOST)
+        raise typer.Exit(FAILED)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from txnconsole.client.txnctl import deletion
 from txnconsole.client.txnctl.deletion import Force, Yes
 from txnconsole.client.txnctl.names import TopicArgument
 from txnconsole.client.txnctl.render import Column, exact
-from txnconsole.client.txnctl.session import Output, milliseconds, session_of
+from txnconsole.client.txnctl.session import Limit, Output, milliseconds, session_of
 from txnconsole.quantities import duration
 
 app = typer.Typer(help="See, create and delete topics.", no_args_is_help=True)
@@ -39,7 +39,7 @@ _PARTITIONS = (
 def list_them(
     context: typer.Context,
     system: Annotated[bool, typer.Option("--system", help="The engine's own too.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Show so many at most.")] = 200,
+    limit: Limit = 200,
 ) -> None:
     """List topics."""
     session = session_of(context)

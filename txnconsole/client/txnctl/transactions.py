@@ -7,16 +7,21 @@ from typing import Annotated, Any
 import typer
 
 from txnconsole.client.txnctl.render import Column, exact, moment, plain
-from txnconsole.client.txnctl.session import UNAVAILABLE, Output, Why, milliseconds, session_of
+from txnconsole.client.txnctl.session import (
+    UNAVAILABLE,
+    Limit,
+    Moment,
+    Output,
+    Why,
+    milliseconds,
+    session_of,
+)
 from txnconsole.client.wire import segments
 from txnconsole.quantities import duration
 
 app = typer.Typer(help="See, explain and end transactions.", no_args_is_help=True)
 
 TxnID = Annotated[str, typer.Argument(metavar="TXN_ID", help="<coordinator>:<sequence>, e.g. 3:42")]
-Limit = Annotated[int, typer.Option(min=1, help="Show so many at most.")]
-OpenedAfter = Annotated[str | None, typer.Option(help="A time, e.g. 2026-03-01T14:00:00Z.")]
-OpenedBefore = Annotated[str | None, typer.Option(help="A time, e.g. 2026-03-01T14:00:00Z.")]
 Reason = Annotated[str, typer.Option(help="Why; needed for another's transaction, and kept.")]
 
 LIST = (
@@ -112,8 +117,8 @@ def list_them(
     coordinator: Annotated[int | None, typer.Option()] = None,
     min_age: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Past the deadline.")] = False,
-    opened_after: OpenedAfter = None,
-    opened_before: OpenedBefore = None,
+    opened_after: Moment = None,
+    opened_before: Moment = None,
     order: Annotated[str, typer.Option(help="newest, oldest or overdue")] = "newest",
     limit: Limit = 50,
 ) -> None:
