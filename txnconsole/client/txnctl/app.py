@@ -40,8 +40,8 @@ _WHO_ASKS = (
     " --role operator' prints one."
 )
 _EXIT_CODES = (
-    "Exit codes: 0 done, 1 failed or declined, 2 malformed, 3 no such thing, 4 not allowed, 5 a"
-    " conflict, 6 a limit, 7 unavailable (worth another try)."
+    "Exit codes: 0 done, 1 failed, declined or found wrong, 2 malformed, 3 no such thing, 4 not"
+    " allowed, 5 a conflict, 6 a limit, 7 unavailable (worth another try)."
 )
 _EXIT_OF_STATUS = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 413: 6, 429: 6, 502: 7, 503: 7, 504: 7}
 _MALFORMED = 2
