@@ -109,6 +109,8 @@ def test_lines_run_in_a_shell_and_say_what_the_page_says(
         path = f"/topics/{topic}/partitions/0/messages"
         client.post(path, json={"txn_id": txn_id, "messages": [{"payload": "x"}]})
         client.put(f"/topics/{topic}/subscriptions/s", json={}).raise_for_status()
+        run = client.post("/pipeline/runs", json={"kind": "audit", "parameters": {"topics": topic}})
+        client.post(f"/pipeline/runs/{run.json()['id']}/cancel", json={}).raise_for_status()
         assert eventually(lambda: client.get("/invariants").json()["checks"] > 0, seconds=120)
     browser = _signed_in(server)
     monkeypatch.setenv("TXNCONSOLE_TOKEN", token)
@@ -142,7 +144,7 @@ def test_lines_run_in_a_shell_and_say_what_the_page_says(
         ("/invariants", "stable_position"),
         (f"/topics/{topic}/partitions/0/aborted", "[]"),
         (f"/topics/{topic}/partitions/0/snapshots?rehearse=1", "entries"),
-        ("/pipeline?kind=audit", "[]"),
+        ("/pipeline?kind=audit", topic),
         (f"/topics/{topic}/partitions/0/operate/snapshot", "position"),
     ):
         run(address, said)

@@ -207,11 +207,12 @@ def test_the_one_who_holds_a_partition_up_is_found_explained_and_aborted(
     assert txn_id in txnctl("partitions", "describe", partition, role="viewer").out
     (blocker,) = txnctl("-o", "json", "partitions", "blockers", partition, role="viewer").json
     assert (blocker["txn_id"], blocker["client"]) == (txn_id, "stuck")
+    held_back = ("partitions", "held-back", "--limit", "500")
     for order in ((), ("--longest",)):
-        held = txnctl("-o", "json", "partitions", "held-back", *order, role="viewer").json
+        held = txnctl("-o", "json", *held_back, *order, role="viewer").json
         found = {each["partition"]: each for each in held}[partition]
         assert (found["txn_id"], found["hidden_messages"]) == (txn_id, 2)
-    assert txn_id in txnctl("partitions", "held-back", role="viewer").out
+    assert txn_id in txnctl(*held_back, role="viewer").out
     listed = txnctl("-o", "json", "transactions", "list", "--topic", name, "--status", "open").json
     assert [each["txn_id"] for each in listed] == [txn_id]
     slow = txnctl("-o", "json", "transactions", "slow", "--min-age", "0", "--limit", "500").json

@@ -95,7 +95,9 @@ async ([from, to]) => {
 
 
 @pytest.fixture
-def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[str, str]:
+def addresses(
+    producer: Producer, figures: None, jobs: dict[str, str]
+) -> Iterator[dict[str, str]]:
     """Names for the addresses of all pages, of things that exist; more than a page lists."""
     producer.topic = producer.server.topic(partitions=60)
     txn_id = producer.begin()
@@ -108,7 +110,8 @@ def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[s
         elsewhere = Producer(producer.server, producer.client, producer.server.topic())
         elsewhere.produce("hidden", txn_id=txn_id)
     producer.subscribe("reader")
-    return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
+    yield {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
+    producer.end(txn_id, "abort")  # Other tests' pages list what holds partitions up.
 
 
 @pytest.fixture
