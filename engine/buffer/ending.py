@@ -54,8 +54,8 @@ def end_txns_on(
 
     Args:
         ends: the commands by partition, in the order in which the partitions' heads are locked.
-        low_water_marks: of the coordinators, by tc_id. All ongoing transactions at or below are
-            aborted as well, a bounded number in each call (``orphans_left``).
+        low_water_marks: of the coordinators, by tc_id. One that would pass what is still ongoing
+            stays (``orphans_left``).
 
     Returns:
         A result for each command, in their order. What went wrong is in ``error`` and is not
@@ -108,3 +108,14 @@ def end_orphans(
         **id_lists(actions),
         aborts=[action is TxnAction.ABORT for action in actions.values()],
     )
+
+
+def end_if_online(
+    session: Session, partition_id: int, actions: Mapping[TxnID, TxnAction]
+) -> list[Row]:
+    """As :func:`end_orphans`, without conditions: of a partition that is gone or offline nothing is
+    ended, since bringing it online does it."""
+    record = session.one("hold_partition", partition_id=partition_id)
+    if record is None or not record.online:
+        return []
+    return end_orphans(session, partition_id, actions)

@@ -46,8 +46,8 @@ _EndAcks = Callable[[Session, int, str, Sequence[EndCommand], Mapping[int, int]]
 
 
 class _Ended(NamedTuple):
-    """Answers of participants of one broker, and whether the low water marks have yet to pass over
-    some orphans there (engine.buffer.ending)."""
+    """Answers of participants of one broker, and whether low water marks have stayed below orphans
+    there (engine.coordinator.orphans)."""
 
     answers: list[Answer]
     orphans_left: bool = False
@@ -110,37 +110,6 @@ class BrokerEnds:
         for answer in (*answers.partitions, *answers.subscriptions):
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
         return answers, orphans_left
-
-    def pass_over_orphans(
-        self,
-        broker: str,
-        partitions: Sequence[DueEnd],
-        subscriptions: Sequence[DueEnd],
-        orders: Orders,
-    ) -> None:
-        """Let the low water marks pass over what they had to leave, a bounded number in each SQL
-        transaction, so that neither appends to these partitions nor acknowledgements to these
-        subscriptions wait for it for long. What fails is the next end's there."""
-        places = sorted({(row.topic_id, row.partition) for row in partitions})
-        ends = [
-            PartitionEnds(topic_id=topic_id, number=number, commands=())
-            for topic_id, number in places
-        ]
-        database = self._brokers.get(broker)
-        try:
-            while database.retrying(
-                lambda session: end_txns_on(session, ends, orders.low_water_marks).orphans_left,
-                one_statement=True,
-            ):
-                pass
-            for topic_id, name in sorted(
-                {(row.topic_id, row.subscription) for row in subscriptions}
-            ):
-                give_back = partial(_give_back_orphans, topic_id, name, orders.low_water_marks)
-                while database.retrying(give_back):
-                    pass
-        except EngineError as error:
-            logger.warning("orphans left", broker=broker, code=error.code, reason=error.message)
 
     def _end_all(
         self, database: Database, groups: _Groups, end: Callable[[_Groups], _Ended]
@@ -269,14 +238,6 @@ def _failed(groups: _Groups, reason: str) -> list[Answer]:
 def _reason(error: Exception) -> str:
     """What is recorded of an error, and shown to people; the log file has the rest."""
     return error.message if isinstance(error, EngineError) else f"failed: {type(error).__name__}"
-
-
-def _give_back_orphans(
-    topic_id: int, name: str, low_water_marks: Mapping[int, int], session: Session
-) -> bool:
-    """Give back what some orphans hold of a subscription; answers whether more are left."""
-    ended = ending.end_acks(session, topic_id, name, [], low_water_marks)
-    return ended is not None and ended.orphans_left
 
 
 def _of_subscription(

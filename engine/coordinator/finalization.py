@@ -24,6 +24,7 @@ from engine.coordinator import due, figures
 from engine.coordinator.answers import Answers
 from engine.coordinator.broker_ends import BrokerEnds, Orders
 from engine.coordinator.end_traces import EndTraces
+from engine.coordinator.orphans import Orphans
 from engine.coordinator.statements import DueEnd
 from engine.log.brokers import Brokers
 from engine.log.rows import txn_of
@@ -108,7 +109,9 @@ class Finalizer:
 
     def __init__(self, database: Database, topics: Topics, brokers: Brokers) -> None:
         self._database = database
+        self._brokers = brokers
         self._ends = BrokerEnds(topics, brokers)
+        self._orphans = Orphans(database)
         self._noted: dict[int, float] = {}
         #: The threads are kept, because making them for each run costs as much as a short run.
         self._askers = ThreadPoolExecutor(_ASKERS, "finalizer")
@@ -186,7 +189,12 @@ class Finalizer:
             answers, orphans_left = self._ends.end(name, its_partitions, its_subscriptions, orders)
             ended = together.record(name, answers)
             if orphans_left:
-                self._ends.pass_over_orphans(name, its_partitions, its_subscriptions, orders)
+                self._orphans.pass_over(
+                    self._brokers.get(name),
+                    {(row.topic_id, row.partition) for row in its_partitions},
+                    {(row.topic_id, row.subscription) for row in its_subscriptions},
+                    orders.low_water_marks,
+                )
             return ended
 
         ended = self._record(orders, [], alone) if alone else 0

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import structlog
 
-from engine.buffer.ending import end_orphans
+from engine.buffer.ending import end_if_online
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.due import confirmed_acks
 from engine.coordinator.joining import Joining
@@ -30,7 +30,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import EndCommand, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, action_of
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database, Row
 from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)
@@ -189,18 +189,15 @@ def _end_everything(database: Database, command: EndCommand) -> list[str]:
 
 
 def _end_span(database: Database, row: Row, command: EndCommand) -> bool:
-    def work(session: Session) -> bool:
-        record = session.one("hold_partition", partition_id=row.partition_id)
-        if record is None or not record.online:
-            return False
-        return bool(end_orphans(session, row.partition_id, {command.txn_id: command.action}))
-
-    return database.retrying(work)
+    actions = {command.txn_id: command.action}
+    return bool(
+        database.retrying(lambda session: end_if_online(session, row.partition_id, actions))
+    )
 
 
 def _end_acks(database: Database, row: Row, command: EndCommand) -> int:
     return database.retrying(
-        lambda session: ending.end_held(session, row.topic_id, row.name, command)
+        lambda session: ending.end_held(session, row.topic_id, row.name, [command])
     )
 
 

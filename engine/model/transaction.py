@@ -225,8 +225,7 @@ class EndResult:
 
 class Ended(NamedTuple):
     """What participants did: a result for each command, in their order; ``orphans_left``: a low
-    water mark has very many orphans to pass over, and the same marks have to be sent again until it
-    is over all of them."""
+    water mark has stayed, because it would have passed something that is still open there."""
 
     results: list[EndResult]
     orphans_left: bool = False

@@ -51,8 +51,8 @@ def end_acks(
 
     A commit makes the transaction's acknowledgements final, except those of unconfirmed calls over
     several brokers: these are given back for redelivery, because other brokers may not have them.
-    An abort gives all of them back. What transactions at or below a low water mark still hold is
-    given back as well, a bounded number of transactions in each call (``orphans_left``).
+    An abort gives all of them back. A low water mark stays where it would pass what still holds
+    something (``orphans_left``).
 
     Returns:
         A result for each command, in their order, with error ``opposite`` when the transaction has
@@ -63,9 +63,7 @@ def end_acks(
         return None
     new = _new(commands, opened)
     messages = _apply(session, opened, new)
-    orphans, left = _conclude(session, opened.subscription_id, new, messages, low_water_marks)
-    if orphans and (holding := _open(session, topic_id, name, orphans)) is not None:
-        _apply(session, holding, map(_abort, orphans))
+    left = _conclude(session, opened.subscription_id, new, messages, low_water_marks)
     return Ended(_results(commands, opened, messages), left)
 
 
@@ -91,31 +89,28 @@ def end_acks_apart(
     changes, messages = _decided(session, opened, new)
     concluded = _concluded(opened.subscription_id, new, messages, low_water_marks)
     [(result,)] = session.ask(END_ACKS, *concluded, *state.stored(changes))
-    if result != "stored":
+    if result == "changed":
         raise Changed
-    return Ended(_results(commands, opened, messages))
+    return Ended(_results(commands, opened, messages), result == "orphans")
 
 
-def end_held(session: Session, topic_id: int, name: str, command: EndCommand) -> int:
-    """End what a transaction still holds of a subscription on one broker, even if its end has been
-    recorded there: for orphans, and for decisions that were missed. Answers how many messages.
+def end_held(session: Session, topic_id: int, name: str, commands: Sequence[EndCommand]) -> int:
+    """End what transactions still hold of a subscription on one broker, even if their ends have
+    been recorded there: for orphans, and for decisions that were missed. Answers how many messages.
 
     A fence that says the opposite is put right: nothing carried that out, since something is held.
     """
-    txn_id = command.txn_id
-    opened = _open(session, topic_id, name, [txn_id])
+    opened = _open(session, topic_id, name, [command.txn_id for command in commands])
     if opened is None:
         return 0
-    if opened.states and _result(command, opened.before.get(txn_id), {}).error is not None:
-        key = {"subscription_id": opened.subscription_id, "sequence": txn_id.sequence}
-        session.run("forget_ack_end", tc_id=txn_id.tc_id, **key)
-    messages = _apply(session, opened, [command])
-    _conclude(session, opened.subscription_id, [command], messages, {})
+    held = {ack.txn_id for each in opened.states for ack in each.pending}
+    for txn_id in (command.txn_id for command in commands if _is_opposite(command, opened.before)):
+        if txn_id in held:
+            key = {"subscription_id": opened.subscription_id, "sequence": txn_id.sequence}
+            session.run("forget_ack_end", tc_id=txn_id.tc_id, **key)
+    messages = _apply(session, opened, commands)
+    _conclude(session, opened.subscription_id, commands, messages, {})
     return sum(messages.values())
-
-
-def _abort(txn_id: TxnID) -> EndCommand:
-    return EndCommand(txn_id=txn_id, action=TxnAction.ABORT)
 
 
 def _open(
@@ -198,14 +193,12 @@ def _conclude(
     commands: Sequence[EndCommand],
     messages: Mapping[TxnID, int],
     low_water_marks: Mapping[int, int],
-) -> tuple[list[TxnID], bool]:
+) -> bool:
     """Record ends in the fence, raise the low water marks, and let the fence forget what these
-    cover; answers transactions at or below a mark that still hold something, and whether there are
-    more of them, which the marks have not passed yet."""
+    cover; answers whether a mark has stayed, because of transactions that still hold something."""
     concluded = _concluded(subscription_id, commands, messages, low_water_marks)
-    rows = session.ask(CONCLUDE_ACK_ENDS, *concluded)
-    orphans = [TxnID(*row) for row in rows if row[0] is not None]
-    return orphans, len(orphans) < len(rows)
+    [(orphans_left,)] = session.ask(CONCLUDE_ACK_ENDS, *concluded)
+    return bool(orphans_left)
 
 
 def _concluded(
@@ -229,17 +222,18 @@ def _concluded(
 def _results(
     commands: Iterable[EndCommand], opened: _Opened, messages: Mapping[TxnID, int]
 ) -> list[EndResult]:
-    before = opened.before
-    return [_result(command, before.get(command.txn_id), messages) for command in commands]
+    return [_result(command, opened.before, messages) for command in commands]
 
 
 def _result(
-    command: EndCommand, before: tuple[bool, int] | None, messages: Mapping[TxnID, int]
+    command: EndCommand, before: Mapping[TxnID, tuple[bool, int]], messages: Mapping[TxnID, int]
 ) -> EndResult:
-    if before is None:
-        return EndResult(txn_id=command.txn_id, messages=messages.get(command.txn_id, 0))
-    aborted, recorded = before
-    opposite = aborted != (command.action is TxnAction.ABORT)
-    return EndResult(
-        txn_id=command.txn_id, messages=recorded, error="opposite" if opposite else None
-    )
+    _, recorded = before.get(command.txn_id, (None, messages.get(command.txn_id, 0)))
+    error = "opposite" if _is_opposite(command, before) else None
+    return EndResult(txn_id=command.txn_id, messages=recorded, error=error)
+
+
+def _is_opposite(command: EndCommand, before: Mapping[TxnID, tuple[bool, int]]) -> bool:
+    """Whether the transaction has been ended the other way."""
+    is_abort = command.action is TxnAction.ABORT
+    return before.get(command.txn_id, (is_abort, 0))[0] != is_abort

@@ -198,7 +198,7 @@ CONCLUDE_ACK_ENDS = Prepared(
     "conclude_ack_ends",
     queries("subscription")["conclude_ack_ends"],
     _CONCLUDED,
-    [INT4, INT8],
+    [BOOL],
 )
 #: Both of it, of what was decided on without the locks.
 END_ACKS = Prepared("end_acks", queries("subscription")["end_acks"], _CONCLUDED | _STORED, [TEXT])

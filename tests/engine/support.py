@@ -6,11 +6,13 @@ import hashlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
 
 from engine import Engine
+from engine.coordinator.archive import Archive
 from engine.log.brokers import FILES, Location
 from engine.model import dispatch
 from engine.model.message import NewMessage, StoredMessage
@@ -19,7 +21,7 @@ from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction
+from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database, Session
 
 TOPIC = TopicName("public", "default", "flights")
@@ -91,7 +93,40 @@ def end_txns(
             marker_offset=row.marker_offset,
         )
         for row in rows
+        if row.error != "orphans"
     ]
+
+
+def pass_over_orphans(engine: Engine, marks: Mapping[int, int], location: Location) -> None:
+    """As a run of the finalizer does after the ends of a partition."""
+    [row] = sql(
+        location.database,
+        "SELECT topic_id, number FROM broker.partition WHERE partition_id = %s",
+        location.partition_id,
+    )
+    places = [(row.topic_id, row.number)]
+    engine.finalizer._orphans.pass_over(location.database, places, [], marks)
+
+
+def archive(engine: Engine, *, after_ms: int = 0, keep: int = 10**6, limit: int = 1000) -> int:
+    """Move what has ended long enough ago to the archive; answers how many."""
+    settings = replace(engine.settings, archive_after_ms=after_ms, archive_keep=keep)
+    return Archive(engine._database, settings).move(limit)
+
+
+def decided(engine: Engine, txn_id: TxnID, status: TxnStatus) -> None:
+    """Let the coordinator believe that all participants have carried the end out."""
+    forged(
+        engine,
+        "UPDATE coordinator.transaction SET status = %s, decided_at = clock_timestamp(),"
+        " ended_at = clock_timestamp() WHERE (tc_id, sequence) = (%s, %s)",
+        status.value,
+        txn_id.tc_id,
+        txn_id.sequence,
+    )
+    state = status.value.lower()
+    coordinator_sql(engine, "UPDATE coordinator.txn_partition SET state = %s", state)
+    coordinator_sql(engine, "UPDATE coordinator.txn_subscription SET state = %s", state)
 
 
 def finalize(engine: Engine) -> None:

@@ -162,12 +162,17 @@ class MarkerPartition:
         self._end(txn_id, action, registered=registered)
         return True
 
-    def raise_mark(self, tc_id: int, mark: int) -> None:
-        """The maximum seen per coordinator; every orphan at or below it is aborted (§4)."""
+    def raise_mark(self, tc_id: int, mark: int, decisions: Mapping[TxnID, TxnAction]) -> None:
+        """The maximum seen per coordinator; every orphan at or below it ends as it was decided, or
+        aborts: where nobody knows it, and where the same id has ended before (§4)."""
         self.marks[tc_id] = max(mark, self.marks.get(tc_id, -1))
-        for txn_id in sorted(self.ongoing()):
+        known = decisions.keys() - {m.txn_id for m in self.log.values() if self._tells_an_end(m)}
+        for txn_id in self.ongoing():
             if txn_id.tc_id == tc_id and txn_id.sequence <= self.marks[tc_id]:
-                self._end(txn_id, TxnAction.ABORT)
+                self._end(txn_id, decisions[txn_id] if txn_id in known else TxnAction.ABORT)
+
+    def _tells_an_end(self, message: Message) -> bool:
+        return message.kind is not DATA
 
     def end_orphans(self, actions: Mapping[TxnID, TxnAction]) -> list[TxnID]:
         """Carry decisions out on what is ongoing, in the order of the first offsets."""

@@ -298,9 +298,9 @@ class Reference:
                 self._done(txn, part)
         for target in touched.values():
             if isinstance(target, MarkerPartition):
-                target.raise_mark(tc_id, mark)
+                target.raise_mark(tc_id, mark, self._decisions())
             else:
-                target[0].raise_mark(target[1], tc_id, mark)
+                target[0].raise_mark(target[1], tc_id, mark, self._decisions())
         ended = sum(self.coordinators.conclude(txn) for txn in due)
         return ended, len(due) - ended
 

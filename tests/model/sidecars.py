@@ -92,6 +92,9 @@ class SidecarPartition(MarkerPartition):
         self.ended = ended
         return entries
 
+    def _tells_an_end(self, message: Message) -> bool:
+        return True  # Of a transaction, what has been committed alone is here.
+
     def _end(self, txn_id: TxnID, action: TxnAction, *, registered: bool = True) -> None:
         """A commit puts the messages into the log, in the order in which they came; its marker
         stands for them, and for itself when there are none. An abort leaves nothing there."""

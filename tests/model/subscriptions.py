@@ -401,13 +401,15 @@ class Subscription:
                 for cursor in self.on(broker):
                     cursor.release(txn_id, action)
 
-    def raise_mark(self, broker: str, tc_id: int, mark: int) -> None:
-        """What transactions at or below the low water mark still hold is given back (§6)."""
+    def raise_mark(
+        self, broker: str, tc_id: int, mark: int, decisions: Mapping[TxnID, TxnAction]
+    ) -> None:
+        """What transactions at or below the low water mark still hold ends as they did (§6)."""
         self.marks[broker, tc_id] = mark = max(mark, self.marks.get((broker, tc_id), -1))
         for cursor in self.on(broker):
             for holder in {*cursor.held.values()}:
                 if holder.tc_id == tc_id and holder.sequence <= mark:
-                    cursor.release(holder, TxnAction.ABORT)
+                    cursor.release(holder, decisions.get(holder, TxnAction.ABORT))
 
     def has_ended(self, broker: str, txn_id: TxnID) -> bool:
         mark = self.marks.get((broker, txn_id.tc_id), -1)

@@ -5,6 +5,27 @@ SELECT error, first_offset, last_offset, messages, marker_offset FROM broker.end
     %(marks)s
 )
 
+-- orphans_of_partition --
+-- What is open in a partition at or below low water marks that have not passed it yet, by id and behind one; and
+-- whether the same id has ended there before. In a sidecar-buffered partition only what was committed has entries.
+SELECT p.partition_id, o.tc_id, o.sequence, EXISTS (
+    SELECT FROM broker.entry e
+    WHERE e.partition_id - 0 = p.partition_id AND e.tc_id - 0 = o.tc_id
+    AND e.sequence - 0 = o.sequence AND (e.kind <> 'D' OR p.buffer = 'sidecar')
+) AS ended_before
+FROM broker.partition p
+LEFT JOIN broker.partition log ON log.sidecar_of = p.partition_id
+CROSS JOIN unnest(%(mark_tcs)s::integer[], %(marks)s::bigint[]) AS m (tc, reached)
+LEFT JOIN broker.low_water_mark w ON w.partition_id = p.partition_id AND w.tc_id = m.tc
+CROSS JOIN LATERAL (
+    SELECT g.tc_id, g.sequence FROM broker.ongoing_txn g
+    WHERE g.partition_id = coalesce(log.partition_id, p.partition_id) AND g.tc_id = m.tc
+    AND g.sequence > coalesce(w.low_water_mark, -1) AND g.sequence <= m.reached OFFSET 0
+) o
+WHERE p.topic_id = %(topic_id)s AND p.number = %(number)s
+AND (o.tc_id, o.sequence) > (%(after_tc)s, %(after_sequence)s)
+ORDER BY o.tc_id, o.sequence LIMIT %(limit)s
+
 -- head --
 -- Positions of one partition. No row: it has to be rebuilt first, or does not exist.
 SELECT

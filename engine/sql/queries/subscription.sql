@@ -391,9 +391,25 @@ SELECT broker.end_acks(
 
 -- conclude_ack_ends --
 -- See functions/broker/conclude_ack_ends.sql.
-SELECT tc_id, sequence FROM broker.conclude_ack_ends(
+SELECT broker.conclude_ack_ends(
     %(subscription_id)s, %(tc_ids)s, %(sequences)s, %(aborts)s, %(messages)s, %(mark_tcs)s, %(marks)s
 )
+
+-- orphans_of_subscription --
+-- What holds acknowledgements of a subscription on this broker at or below low water marks that have not passed
+-- it yet, by id and behind one. OFFSET 0 and the sum keep it a look-up for each mark.
+SELECT DISTINCT a.tc_id, a.sequence
+FROM broker.subscription s
+CROSS JOIN unnest(%(mark_tcs)s::integer[], %(marks)s::bigint[]) AS m (tc, reached)
+LEFT JOIN broker.ack_low_water_mark w ON w.subscription_id = s.subscription_id AND w.tc_id = m.tc
+CROSS JOIN LATERAL (
+    SELECT o.tc_id, o.sequence FROM broker.pending_ack o
+    WHERE o.tc_id = m.tc AND o.subscription_id + 0 = s.subscription_id
+    AND o.sequence > coalesce(w.low_water_mark, -1) AND o.sequence <= m.reached OFFSET 0
+) a
+WHERE s.topic_id = %(topic_id)s AND s.name = %(name)s
+AND (a.tc_id, a.sequence) > (%(after_tc)s, %(after_sequence)s)
+ORDER BY 1, 2 LIMIT %(limit)s
 
 -- ack_low_water_marks --
 SELECT tc_id, low_water_mark FROM broker.ack_low_water_mark

@@ -95,9 +95,7 @@ async ([from, to]) => {
 
 
 @pytest.fixture
-def addresses(
-    producer: Producer, figures: None, jobs: dict[str, str]
-) -> Iterator[dict[str, str]]:
+def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> Iterator[dict[str, str]]:
     """Names for the addresses of all pages, of things that exist; more than a page lists."""
     producer.topic = producer.server.topic(partitions=60)
     txn_id = producer.begin()

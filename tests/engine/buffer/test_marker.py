@@ -21,6 +21,7 @@ from tests.engine.support import (
     end_txns,
     fetched,
     make_topic,
+    pass_over_orphans,
 )
 
 COMMIT, ABORT = TxnAction
@@ -35,7 +36,9 @@ def ended(
 ) -> Sequence[EndResult]:
     """EndTxnOnPartition of coordinator 0."""
     location = engine.log.locate(P0)
-    return end_txns(location, *commands, marks={0: mark}, registered=registered)
+    results = end_txns(location, *commands, marks={0: mark}, registered=registered)
+    pass_over_orphans(engine, {0: mark}, location)
+    return results
 
 
 def write(engine: Engine, txn_id: TxnID | None, *payloads: str) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
 from engine import Engine
-from engine.coordinator.archive import Archive
 from engine.model.errors import InvalidTxnStatus, ProducerFenced, TransactionNotFound
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
@@ -18,6 +16,7 @@ from tests.engine.support import (
     P0,
     SUBSCRIPTION,
     abort,
+    archive,
     batch,
     commit,
     coordinator_sql,
@@ -31,11 +30,6 @@ from tests.engine.support import (
 
 COMMIT, ABORT = TxnAction
 _TABLES = ("transaction", "txn_partition", "txn_subscription", "transaction_log")
-
-
-def archive(engine: Engine, *, after_ms: int = 0, keep: int = 10**6, limit: int = 1000) -> int:
-    settings = replace(engine.settings, archive_after_ms=after_ms, archive_keep=keep)
-    return Archive(engine._database, settings).move(limit)
 
 
 def low_water_mark(engine: Engine) -> int:

@@ -32,11 +32,11 @@ from tests.engine.support import (
     broker_sql,
     commit,
     coordinator_sql,
+    decided,
     due_now,
     end,
     fetched,
     finalize,
-    forged,
     lose_derived_state,
     make_topic,
     open_txn,
@@ -98,21 +98,6 @@ def with_ack(engine: Engine) -> TxnID:
     txn = open_txn(engine)
     engine.acknowledge(SUBSCRIPTION, "c1", [first.message_id], txn_id=txn)
     return txn
-
-
-def decided(engine: Engine, txn_id: TxnID, status: TxnStatus) -> None:
-    """Let the coordinator believe that all participants have carried the end out."""
-    forged(
-        engine,
-        "UPDATE coordinator.transaction SET status = %s, decided_at = clock_timestamp(),"
-        " ended_at = clock_timestamp() WHERE (tc_id, sequence) = (%s, %s)",
-        status.value,
-        txn_id.tc_id,
-        txn_id.sequence,
-    )
-    state = status.value.lower()
-    coordinator_sql(engine, "UPDATE coordinator.txn_partition SET state = %s", state)
-    coordinator_sql(engine, "UPDATE coordinator.txn_subscription SET state = %s", state)
 
 
 def forget_participants(engine: Engine) -> None:

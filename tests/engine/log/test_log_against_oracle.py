@@ -27,6 +27,7 @@ from tests.engine.log.replayed_log import Entry, IndexRow, ReplayedLog, overlap,
 from tests.engine.support import (
     batch,
     end_txns,
+    pass_over_orphans,
     sql,
 )
 from txnconsole.client.filtering import FetchedBatch, committed
@@ -80,7 +81,7 @@ class RandomPartition:
 
     def raise_low_water_mark(self, txn_id: TxnID) -> None:
         """Ends what is ongoing up to a sequence, a chain of orphans."""
-        self._end([], marks={txn_id.tc_id: txn_id.sequence})
+        pass_over_orphans(self.engine, {txn_id.tc_id: txn_id.sequence}, self.location)
         # Or nothing could be appended by these few ids from now on.
         sql(self.location.database, "DELETE FROM broker.low_water_mark")
 
@@ -126,13 +127,9 @@ class RandomPartition:
         )
         return ReplayedLog([Entry(*row) for row in rows])
 
-    def _end(self, *batches: Sequence[EndCommand], marks: dict[int, int] | None = None) -> None:
+    def _end(self, *batches: Sequence[EndCommand]) -> None:
         for commands in batches:
-            end_txns(
-                self.location,
-                *((command.txn_id, command.action) for command in commands),
-                marks=marks,
-            )
+            end_txns(self.location, *((command.txn_id, command.action) for command in commands))
 
 
 def own_batches(answer: Fetched) -> list[FetchedBatch]:

@@ -342,7 +342,7 @@ def test_an_end_of_acknowledgements_does_not_walk_over_what_the_fence_has_forgot
             "INSERT INTO broker.pending_ack SELECT subscription_id, partition_id, 0, n,"
             " 'INDIVIDUAL', '{}' FROM broker.cursor, generate_series(0, 49999) n",
         )
-        # The first has orphans to pass over, and stops at one of them.
+        # The first has orphans to pass over, and stays below them.
         ends = (50_000, 50_000, 50_001)
         blocks = [_blocks_of_an_end_of_acks(engine, sequence) for sequence in ends]
     assert sql(database, "SELECT FROM broker.ended_ack_txn") == []

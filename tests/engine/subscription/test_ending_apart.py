@@ -142,16 +142,21 @@ def test_another_workers_end_meanwhile_is_the_one_that_counts(
     assert len(broker_sql(engine, "SELECT FROM broker.pending_ack_log WHERE op <> 'ACK'")) == 1
 
 
-def test_orphans_are_left_to_the_locks(engine: Engine, messages: dict[str, Any]) -> None:
-    """They are given back in the SQL transaction in which the mark passes them."""
+@pytest.mark.parametrize("end", [ending.end_acks, ending.end_acks_apart])
+def test_a_mark_stays_below_orphans_and_the_end_says_so(
+    engine: Engine, messages: dict[str, Any], end: Callable[..., Ended | None]
+) -> None:
     claim(engine, T1, messages["a"])
     claim(engine, T2, messages["b"])
-    with pytest.raises(ending.Changed):
-        ended(engine, (T2, COMMIT), mark=1)
-    assert list(pending(engine)) == [T1, T2]
-    ended(engine, (T2, COMMIT), mark=1, end=ending.end_acks)
-    assert list(pending(engine)) == []
-    assert received(engine, "c1") == ["a"]
+    ended(engine, (T2, COMMIT), mark=1, end=end)
+    assert list(pending(engine)) == [T1]
+    assert engine.subscriptions.low_water_marks(SUBSCRIPTION, P0) == {}
+    topic_id = engine.topics.get(TOPIC).topic_id
+    again = engine.log.locate(P0).database.retrying(
+        lambda session: end(session, topic_id, SUBSCRIPTION.name, (), {0: 1}),
+        one_statement=end is ending.end_acks_apart,
+    )
+    assert again == Ended([], orphans_left=True)
 
 
 def test_the_finalizer_begins_anew_under_the_locks(

@@ -1,15 +1,16 @@
 -- What ending transactions on a subscription ends with, under the cursors' locks: the fence remembers
 -- the ends, but for what a low water mark covers, which tells it from then on; then the low water marks
--- of coordinators rise, and the fence forgets what they pass. Answers the orphans: transactions that
--- the marks say have ended by now, and that still hold acknowledgements.
+-- of coordinators rise, and the fence forgets what they pass.
 --
--- A mark passes over five thousand acknowledgements of orphans at most: then it stops at the last of them,
--- and a further row, without values, says so. The same marks again go on there. Fewer would have the cursors
--- held for less long, but all that is held is read each time.
+-- A mark tells that what it passes has ended, and not how. Where it would pass a transaction that still
+-- holds acknowledgements, an orphan, it stays, and the answer is true (engine.coordinator.orphans).
 --
 -- What a mark passed before is gone from the fence, holds nothing and claims nothing any more; walking
 -- its place in an index would cost more with each end until the next vacuum. OFFSET 0 and the sum keep
 -- what a mark passes now a look-up.
+DROP FUNCTION IF EXISTS broker.conclude_ack_ends(
+    bigint, integer[], bigint[], boolean[], bigint[], integer[], bigint[]
+);
 CREATE OR REPLACE FUNCTION broker.conclude_ack_ends(
     p_subscription bigint,
     p_tcs integer[],
@@ -18,11 +19,10 @@ CREATE OR REPLACE FUNCTION broker.conclude_ack_ends(
     p_messages bigint[],
     p_mark_tcs integer[],
     p_marks bigint[]
-) RETURNS TABLE (tc_id integer, sequence bigint) LANGUAGE plpgsql AS $$
+) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     mark record;
-    orphans bigint[];
-    most CONSTANT integer := 5000;
+    orphans_left boolean := false;
 BEGIN
     INSERT INTO broker.ended_ack_txn (subscription_id, tc_id, sequence, aborted, messages)
         SELECT p_subscription, t.* FROM unnest(p_tcs, p_sequences, p_aborts, p_messages)
@@ -40,15 +40,13 @@ BEGIN
         WHERE m.reached > coalesce(w.low_water_mark, -1)
         ORDER BY m.tc
     LOOP
-        SELECT array_agg(o.sequence) INTO orphans FROM (
-            SELECT a.sequence FROM broker.pending_ack a
+        IF EXISTS (
+            SELECT FROM broker.pending_ack a
             WHERE a.tc_id = mark.tc AND a.sequence > mark.passed AND a.sequence <= mark.reached
-            AND a.subscription_id + 0 = p_subscription ORDER BY a.sequence LIMIT most
-        ) o;
-        RETURN QUERY SELECT DISTINCT mark.tc, o.seq FROM unnest(orphans) AS o (seq);
-        IF cardinality(orphans) = most THEN
-            mark.reached := orphans[most];
-            RETURN QUERY SELECT NULL::integer, NULL::bigint;
+            AND a.subscription_id + 0 = p_subscription
+        ) THEN
+            orphans_left := true;
+            CONTINUE;
         END IF;
         INSERT INTO broker.ack_low_water_mark AS w VALUES (p_subscription, mark.tc, mark.reached)
             ON CONFLICT ON CONSTRAINT ack_low_water_mark_pkey DO UPDATE
@@ -58,5 +56,6 @@ BEGIN
             WHERE e.subscription_id = p_subscription AND e.tc_id = mark.tc
             AND e.sequence > mark.passed AND e.sequence <= mark.reached;
     END LOOP;
+    RETURN orphans_left;
 END
 $$;

@@ -1,9 +1,9 @@
 -- A whole end of transactions on a subscription that was decided on without a lock, all of it or nothing:
 -- what store_cursors stores, and what conclude_ack_ends concludes, under the locks of all the subscription's
--- cursors on this broker. Answers 'stored'; else 'changed', and nothing is done: one of the transactions
--- has been ended, or has claimed something, since its state was read, a state is not the one that was read
--- any more, or there are orphans, which are given back in the SQL transaction in which the mark passes them.
--- Then the caller begins anew under the locks (open_ack_ends).
+-- cursors on this broker. Answers 'stored', or 'orphans' where a low water mark had to stay below some as well;
+-- else 'changed', and nothing is done: one of the transactions has been ended, or has claimed something, since
+-- its state was read, or a state is not the one that was read any more. Then the caller begins anew under the
+-- locks (open_ack_ends).
 CREATE OR REPLACE FUNCTION broker.end_acks(
     p_subscription bigint,
     p_tcs integer[],
@@ -33,6 +33,7 @@ CREATE OR REPLACE FUNCTION broker.end_acks(
 ) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     stored text;
+    orphans_left boolean;
 BEGIN
     PERFORM FROM broker.cursor c WHERE c.subscription_id = p_subscription
         ORDER BY c.partition_id FOR UPDATE;
@@ -47,15 +48,6 @@ BEGIN
         OFFSET 0
     ) h;
     IF FOUND THEN RETURN 'changed'; END IF;
-    PERFORM FROM unnest(p_mark_tcs, p_marks) AS m (tc, reached)
-        LEFT JOIN broker.ack_low_water_mark w
-            ON w.subscription_id = p_subscription AND w.tc_id = m.tc,
-        LATERAL (
-            SELECT FROM broker.pending_ack a WHERE a.tc_id = m.tc
-            AND a.sequence > coalesce(w.low_water_mark, -1) AND a.sequence <= m.reached
-            AND a.subscription_id + 0 = p_subscription OFFSET 0
-        ) o;
-    IF FOUND THEN RETURN 'changed'; END IF;
     IF cardinality(p_partitions) > 0 THEN
         SELECT s.result INTO stored FROM broker.store_cursors(
             p_subscription, p_partitions, p_cursor_versions, p_dispatch_versions, p_mark_deletes,
@@ -65,9 +57,9 @@ BEGIN
         ) s;
         IF stored <> 'stored' THEN RETURN 'changed'; END IF;
     END IF;
-    PERFORM broker.conclude_ack_ends(
+    orphans_left := broker.conclude_ack_ends(
         p_subscription, p_tcs, p_sequences, p_aborts, p_messages, p_mark_tcs, p_marks
     );
-    RETURN 'stored';
+    RETURN CASE WHEN orphans_left THEN 'orphans' ELSE 'stored' END;
 END
 $$;

@@ -7,8 +7,8 @@
 -- §4; the coordinators of this engine end a transaction only where they list it).
 -- A sidecar-buffered partition has its own way to end one; the rest is the same for both buffers.
 --
--- A mark passes over a thousand orphans at most: then it stops at the last of them, and a further row
--- says 'orphans'. The same marks again go on there.
+-- A mark tells that what it passes has ended, and not how. Where it would pass something that is still open
+-- here, an orphan, it stays, and a further row says 'orphans' (engine.coordinator.orphans).
 CREATE OR REPLACE FUNCTION broker.end_txns(
     p_partition bigint,
     p_tcs integer[],
@@ -29,9 +29,6 @@ DECLARE
     ended broker.ended_txn;
     done record;
     mark record;
-    orphan broker.ongoing_txn;
-    most CONSTANT integer := 1000;
-    orphans integer;
 BEGIN
     SELECT * INTO head FROM broker.partition_live l
         WHERE l.partition_id = p_partition FOR UPDATE;
@@ -86,40 +83,25 @@ BEGIN
     END LOOP;
 
     FOR mark IN
-        SELECT m.tc AS tc_id, coalesce(w.low_water_mark, -1) AS passed,
-            greatest(m.mark, w.low_water_mark) AS reached
+        SELECT m.tc AS tc_id, coalesce(w.low_water_mark, -1) AS passed, m.mark AS reached
         FROM unnest(p_mark_tcs, p_marks) AS m (tc, mark)
         LEFT JOIN broker.low_water_mark w ON w.partition_id = p_partition AND w.tc_id = m.tc
+        WHERE m.mark > coalesce(w.low_water_mark, -1)
         ORDER BY m.tc
     LOOP
-        orphans := 0;
-        -- Orphans: their coordinator has ended them, or never knew them. All of them, not only the
-        -- head. What the mark passed before was ended then, and takes no message any more.
-        FOR orphan IN
-            SELECT o.* FROM broker.ongoing_txn o
+        -- What the mark passed before takes no message any more.
+        IF EXISTS (
+            SELECT FROM broker.ongoing_txn o
             WHERE o.partition_id = coalesce(log_id, p_partition) AND o.tc_id = mark.tc_id
             AND o.sequence > mark.passed AND o.sequence <= mark.reached
-            ORDER BY o.sequence LIMIT most
-        LOOP
-            IF settings.buffer = 'sidecar' THEN
-                done := broker.end_sidecar_txn(head, side, orphan.tc_id, orphan.sequence, true);
-                side := done.new_side;
-            ELSE
-                done := broker.end_txn(head, orphan.tc_id, orphan.sequence, true, false);
-            END IF;
-            head := done.new_head;
-            orphans := orphans + 1;
-            IF orphans = most THEN
-                mark.reached := orphan.sequence;
-                error := 'orphans';
-                RETURN NEXT;
-            END IF;
-        END LOOP;
-        IF mark.reached > mark.passed THEN
-            INSERT INTO broker.low_water_mark VALUES (p_partition, mark.tc_id, mark.reached)
-                ON CONFLICT ON CONSTRAINT low_water_mark_pkey DO UPDATE
-                    SET low_water_mark = excluded.low_water_mark;
+        ) THEN
+            error := 'orphans';
+            RETURN NEXT;
+            CONTINUE;
         END IF;
+        INSERT INTO broker.low_water_mark VALUES (p_partition, mark.tc_id, mark.reached)
+            ON CONFLICT ON CONSTRAINT low_water_mark_pkey DO UPDATE
+                SET low_water_mark = excluded.low_water_mark;
         -- The fence forgets what the mark passes now. What it passed before is gone, and walking its
         -- place in the index would cost more with each end until the next vacuum.
         DELETE FROM broker.ended_txn e

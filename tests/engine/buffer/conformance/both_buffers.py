@@ -15,6 +15,7 @@ from tests.engine.support import (
     batch,
     broker_sql,
     end_txns,
+    pass_over_orphans,
 )
 
 COMMIT, ABORT = TxnAction
@@ -57,7 +58,10 @@ def ended(
     registered: bool = True,
 ) -> Sequence[EndResult]:
     """EndTxnOnPartition as a coordinator sends it."""
-    return end_txns(engine.log.locate(P0), *commands, marks=marks, registered=registered)
+    location = engine.log.locate(P0)
+    results = end_txns(location, *commands, marks=marks, registered=registered)
+    pass_over_orphans(engine, marks or {}, location)
+    return results
 
 
 def last_offset(engine: Engine) -> int:
