@@ -132,6 +132,35 @@ def test_decisions_that_the_brokers_copies_lack_are_found_and_replayed(
     assert broken(restored) == []
 
 
+def test_what_the_brokers_copies_lack_is_carried_out_with_the_next_ends_there(
+    engine: Engine, copy: Callable[[str], None], restore: Callable[[], Engine]
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b", "c"))
+    first, second, third = engine.receive(SUBSCRIPTION, "c", max_messages=10)
+    committed = opened_with(engine, p0="d0", p1="d1")
+    engine.acknowledge(SUBSCRIPTION, "c", [first.message_id], txn_id=committed)
+    aborted = opened_with(engine, p0="e0")
+    engine.acknowledge(SUBSCRIPTION, "c", [second.message_id], txn_id=aborted)
+    for broker in BROKERS:
+        copy(broker)
+    commit(engine, committed)
+    abort(engine, aborted)
+    copy(COORDINATOR)
+
+    restored = restore()
+    later = opened_with(restored, p0="f0", p1="f1")
+    restored.acknowledge(SUBSCRIPTION, "c", [third.message_id], txn_id=later)
+    commit(restored, later)
+    assert fetched(restored) == ["a", "b", "c", "d0", "f0"]
+    assert fetched(restored, P1) == ["d1", "f1"]
+    given = restored.receive(SUBSCRIPTION, "other", max_messages=10)
+    assert {m.payload for m in given} == {b"b", b"d0", b"d1", b"f0", b"f1"}
+    assert restored.inspect.hanging().items == ()
+    assert broken(restored) == []
+
+
 def run_from_page(postgres: EmbeddedPostgres, holding: str) -> None:
     """Run the commands of docs/operations.md that hold a text, on the restored databases."""
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
