@@ -65,6 +65,17 @@ def test_a_list_that_is_narrowed_by_its_opening_has_both_lines(db: None, engine:
     assert (asked["opened_after"], asked["opened_before"]) == ([after], [before])
 
 
+def test_tokens_are_asked_for_as_the_page_has_them(db: None, engine: Engine) -> None:
+    admin = signed_in("admin")
+    for query, more, ended in (
+        ("?user=eve", ["--user", "eve"], "ended=false"),
+        ("?ended=1", ["--ended"], "ended=true"),
+    ):
+        found = offered(admin.get(f"/settings/tokens{query}").content.decode())
+        assert shlex.split(found["txnctl"])[3:] == ["tokens", "list", *more]
+        assert ended in found["curl"]
+
+
 @pytest.mark.parametrize(("query", "more"), [("", []), ("?sort=longest", ["--longest"])])
 def test_what_is_held_back_is_asked_in_the_order_of_the_page(
     db: None, engine: Engine, query: str, more: list[str]

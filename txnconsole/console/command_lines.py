@@ -169,6 +169,15 @@ def _options(values: Mapping[str, Any]) -> list[object]:
     ]
 
 
+def _tokens(page: PageAddress) -> Call:
+    user, ended = page.given("user"), page.query.get("ended") == "1"
+    return Call(
+        "tokens",
+        user | {"ended": str(ended).lower()},
+        command=("tokens", "list", *_options(user), *(["--ended"] if ended else [])),
+    )
+
+
 def _log(page: PageAddress) -> Call:
     at = page.number("at")
     return _entries(page, at, _MORE)
@@ -384,7 +393,7 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
         command=("audit", "list", *_options(page.given("who", "action", "object"))),
     ),
     "settings-profile": _plain("me", "whoami"),
-    "settings-tokens": _plain("tokens", "tokens", "list"),
+    "settings-tokens": _tokens,
     "settings-users": _plain("users"),
     "settings-user": lambda page: Call(f"users/{quote(page.path['name'], safe='')}"),
 }

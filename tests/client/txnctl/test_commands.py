@@ -15,6 +15,7 @@ from tests.client.txnctl.conftest import Txnctl
 from tests.server import Served
 from tests.support.eventually import eventually
 from txnconsole.client import Client, Fetched, Reader
+from txnconsole.client.txnctl import partitions
 from txnconsole.client.txnctl.app import _leaves, command
 from txnconsole.client.txnctl.session import Session
 
@@ -310,6 +311,19 @@ def test_invariants_are_listed_and_one_that_is_broken_is_exit_code_1(
     monkeypatch.setattr(Session, "pages", lambda *_, **__: iter([row]))
     broken = txnctl("invariants", "--broken")
     assert (broken.code, "aborted_index" in broken.out) == (1, True)
+
+
+def test_of_many_segments_the_first_are_shown_and_it_is_said(
+    txnctl: Txnctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = partitions._SEGMENTS_SHOWN
+    segment = dict.fromkeys((column.path for column in partitions._SEGMENTS), None)
+    row = {path.partition(".")[0]: None for _, path, _ in partitions._PARTITION}
+    for more, said in ((0, False), (1, True)):
+        answer = row | {"segments": [segment] * (shown + more)}
+        monkeypatch.setattr(Session, "get", lambda *_, found=answer: found)
+        ran = txnctl("partitions", "describe", "public/default/x:0")
+        assert (f"It has {shown + more} segments" in ran.out) is said, ran
 
 
 def test_subscriptions_show_what_is_held_and_left(txnctl: Txnctl, server: Served) -> None:

@@ -24,11 +24,9 @@ def test_a_token_is_created_used_listed_and_revoked(txnctl: Txnctl, server: Serv
         assert [each["state"] for each in listed if each["id"] == token["id"]] == ["valid"]
         assert secret not in txnctl("tokens", "list", "--user", "txnctl-tokens").out
         assert txnctl("tokens", "revoke", str(token["id"])).code == 0
-    [ended] = [
-        each
-        for each in txnctl("-o", "json", "tokens", "list", "--user", "txnctl-tokens").json
-        if each["id"] == token["id"]
-    ]
+    of_user = ("-o", "json", "tokens", "list", "--user", "txnctl-tokens")
+    assert token["id"] not in [each["id"] for each in txnctl(*of_user).json]
+    [ended] = [each for each in txnctl(*of_user, "--ended").json if each["id"] == token["id"]]
     assert ended["state"] == "revoked"
     assert txnctl("tokens", "create", "nobody-here", "--role", "viewer").code == 3
     assert txnctl("tokens", "create", "txnctl-tokens", "--role", "king").code == 2

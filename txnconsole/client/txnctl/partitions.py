@@ -133,6 +133,7 @@ _CHECKS = (
     Column("NOT CHECKED BECAUSE", "skipped", prose=True),
     Column("COUNTER-EXAMPLES", "counter_examples", prose=True),
 )
+_SEGMENTS_SHOWN = 20
 #: What a check says, the worst first: it is broken, could not be checked, or holds.
 _BY_WORTH = (False, None, True)
 
@@ -144,7 +145,10 @@ def describe(context: typer.Context, partition: PartitionArgument) -> None:
     answer = session.get(partition_path(partition))
     session.show(answer, _PARTITION)
     if session.output is Output.TABLE:
-        session.show_rows(answer["segments"][:20], _SEGMENTS)
+        segments = answer["segments"]
+        session.show_rows(segments[:_SEGMENTS_SHOWN], _SEGMENTS)
+        if len(segments) > _SEGMENTS_SHOWN:
+            session.say(f"It has {len(segments)} segments; -o json shows all of them.")
 
 
 @app.command("held-back")

@@ -45,11 +45,15 @@ _ME = (
 def list_them(
     context: typer.Context,
     user: Annotated[str | None, typer.Option(help="Only of this user.")] = None,
+    ended: Annotated[
+        bool, typer.Option("--ended", help="Also those that were revoked or have expired.")
+    ] = False,
     limit: Limit = 50,
 ) -> None:
-    """List tokens, the newest first."""
+    """List the tokens that are valid, the newest first."""
     session = session_of(context)
-    session.show_rows(session.pages("/tokens", limit=limit, user=user), _LIST)
+    rows = session.pages("/tokens", limit=limit, user=user, ended=str(ended).lower())
+    session.show_rows(rows, _LIST)
 
 
 @app.command()
