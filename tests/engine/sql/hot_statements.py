@@ -118,6 +118,14 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         "lasts": [0, 2],
         "bodies": [b"\x01", b"\x01"],
     }
+    #: A mark that passes the lowest of very many open transactions.
+    passing: dict[str, object] = {
+        "mark_tcs": [3],
+        "marks": [9],
+        "after_tc": -1,
+        "after_sequence": -1,
+        "limit": 10,
+    }
     return [
         append(partition_id),
         append(partition_id, sequence_ids=30_000),
@@ -144,6 +152,12 @@ def on_broker(partition_id: int, subscription_id: int, topic_id: int) -> list[Ho
         Hot("count_until", key | txn | {"from_offset": 5, "bounds": [5, 25], "limit": 20}, 45),
         Hot("ongoing_of_txn", key | {"tc_id": 0, "sequence": 9}, 5),
         Hot("end_txns_on", end, 20),
+        Hot("orphans_of_partition", passing | {"topic_id": topic_id, "number": 0}, 30),
+        Hot(
+            "orphans_of_subscription",
+            passing | {"topic_id": topic_id, "name": SUBSCRIPTION.name},
+            10,
+        ),
         Hot("status", key, 10),
         Hot("statuses", {"topic_id": topic_id, "first": 0, "last": 49}, 10),
         Hot("held_back", {"limit": 10}, 10),
