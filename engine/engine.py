@@ -22,6 +22,7 @@ from engine.coordinator.finalization import Finalizer
 from engine.coordinator.groups import Groups
 from engine.coordinator.joining import Joining
 from engine.coordinator.partitions import PartitionOperations
+from engine.coordinator.reconciliation import Reconciliation
 from engine.coordinator.recovery import CoordinatorRecovery
 from engine.coordinator.remedies import Remedies
 from engine.coordinator.scaling import Coordinators
@@ -152,6 +153,9 @@ class Engine:
             shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
         )
         self.remedies = Remedies(self._database, self.coordinator, self._joining, self._brokers)
+        self.reconciliation = Reconciliation(
+            self._database, self.coordinator, self.remedies, self._brokers
+        )
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors),
             self.coordinator,

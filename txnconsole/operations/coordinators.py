@@ -1,7 +1,10 @@
-"""Growing the number of coordinators, and recovering one, recorded."""
+"""Growing the number of coordinators, recovering one, and reconciling all, recorded."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from engine.coordinator.reconciliation import Reconciled
 from engine.coordinator.recovery import Recovered
 from engine.model.errors import InvalidRequest
 from txnconsole.audit.chain import Actor, Change, recorded
@@ -47,4 +50,17 @@ def recover(actor: Actor, tc_id: int, reason: str) -> Recovered:
         done = engine().recovery.recover(tc_id, seconds=_RECOVERY_SECONDS)
         recording.after = {"expired": done.expired, "ended": done.ended, "waiting": done.waiting}
     wake_finalizer(tc_id)
+    return done
+
+
+def reconcile(actor: Actor) -> Reconciled:
+    """Take over from the brokers what the coordinators have lost; see
+    :meth:`engine.coordinator.reconciliation.Reconciliation.reconcile`.
+
+    Raises:
+        PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked.
+    """
+    with recorded(Change(actor, "coordinator.reconcile", "coordinators")) as recording:
+        done = engine().reconciliation.reconcile()
+        recording.after = {name: len(txn_ids) for name, txn_ids in asdict(done).items()}
     return done

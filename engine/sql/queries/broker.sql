@@ -307,3 +307,36 @@ SELECT cluster_id, broker FROM broker.membership
 -- become_member --
 INSERT INTO broker.membership (cluster_id, broker) VALUES (%(cluster_id)s, %(broker)s)
 ON CONFLICT DO NOTHING
+
+-- evidence --
+-- What this broker tells of the transactions of some coordinators, each from a sequence on: committed or aborted
+-- somewhere here, or neither yet. Low water marks tell of ids alone. By the entries of each partition, of which
+-- sidecar-buffered ones have those of commits only; the derived state may have been lost.
+SELECT w.tc AS tc_id, s.sequence, bool_or(s.committed) AS committed, bool_or(s.aborted) AS aborted
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc, first)
+CROSS JOIN LATERAL (
+    SELECT e.sequence, e.kind = 'C' OR p.buffer = 'sidecar' AS committed, e.kind = 'A' AS aborted
+    FROM broker.partition p CROSS JOIN LATERAL (
+        SELECT n.sequence, n.kind FROM broker.entry n
+        WHERE n.partition_id - 0 = p.partition_id AND n.tc_id - 0 = w.tc AND n.sequence - 0 >= w.first
+        OFFSET 0
+    ) e
+    UNION ALL
+    SELECT f.sequence, NOT f.aborted, f.aborted FROM broker.ended_txn f
+    WHERE f.tc_id = w.tc AND f.sequence >= w.first
+    UNION ALL
+    SELECT f.sequence, NOT f.aborted, f.aborted FROM broker.ended_ack_txn f
+    WHERE f.tc_id = w.tc AND f.sequence >= w.first
+    UNION ALL
+    SELECT a.sequence, false, false FROM broker.pending_ack a
+    WHERE a.tc_id = w.tc AND a.sequence >= w.first
+    UNION ALL
+    SELECT m.low_water_mark, false, false FROM broker.low_water_mark m
+    WHERE m.tc_id = w.tc AND m.low_water_mark >= w.first
+    UNION ALL
+    SELECT m.low_water_mark, false, false FROM broker.ack_low_water_mark m
+    WHERE m.tc_id = w.tc AND m.low_water_mark >= w.first
+) s GROUP BY 1, 2 ORDER BY 1, 2
+
+-- newest_topic --
+SELECT coalesce(max(topic_id), 0) AS topic_id FROM broker.partition

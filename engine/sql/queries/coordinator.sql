@@ -331,3 +331,43 @@ SELECT name FROM coordinator.broker WHERE name = %(name)s
 
 -- know_broker --
 INSERT INTO coordinator.broker (name) VALUES (%(name)s) ON CONFLICT DO NOTHING
+
+-- coordinators_known --
+-- The coordinators, with the lowest sequence that has not ended and the next to be issued. Locked, so that none
+-- issues any meanwhile.
+SELECT c.tc_id, c.next_sequence, m.low_water_mark + 1 AS first
+FROM (SELECT * FROM coordinator.coordinator ORDER BY tc_id FOR UPDATE) c
+JOIN coordinator.low_water_marks(ARRAY(SELECT tc_id FROM coordinator.coordinator)) m USING (tc_id)
+
+-- adopt_txns --
+-- Headers for ids that a coordinator has issued and does not know any more, ended as the brokers tell; then it
+-- issues higher ones only.
+WITH lost AS (
+    SELECT * FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[], %(aborted)s::boolean[])
+        AS w (tc_id, sequence, aborted)
+), logged AS (
+    INSERT INTO coordinator.transaction_log (tc_id, sequence, metadata_op, expected_status, new_status)
+    SELECT l.tc_id, l.sequence, op.name, op.expected, op.new FROM lost l CROSS JOIN LATERAL (VALUES
+        (1, 'NEW', NULL::coordinator.txn_status, 'OPEN'::coordinator.txn_status),
+        (2, 'UPDATE', 'OPEN', CASE WHEN l.aborted THEN 'ABORTED' ELSE 'COMMITTED' END::coordinator.txn_status)
+    ) AS op (step, name, expected, new)
+    ORDER BY l.tc_id, l.sequence, op.step
+), made AS (
+    INSERT INTO coordinator.transaction (
+        tc_id, sequence, status, owner, client, properties, opened_at, timeout_ms, deadline, decided_at,
+        ended_at, end_reason, end_detail
+    )
+    SELECT tc_id, sequence, CASE WHEN aborted THEN 'ABORTED' ELSE 'COMMITTED' END::coordinator.txn_status,
+        '', '', '{}', now(), 1, now(), now(), now(), 'operator', %(detail)s
+    FROM lost
+)
+UPDATE coordinator.coordinator c SET next_sequence = n.next
+FROM (SELECT tc_id, max(sequence) + 1 AS next FROM lost GROUP BY tc_id) n
+WHERE c.tc_id = n.tc_id AND c.next_sequence < n.next
+
+-- pass_over_topics --
+-- No topic gets an id that the brokers know.
+SELECT setval(
+    pg_get_serial_sequence('coordinator.topic', 'topic_id'),
+    greatest(nextval(pg_get_serial_sequence('coordinator.topic', 'topic_id')), %(topic_id)s)
+) AS topic_id

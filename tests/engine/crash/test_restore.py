@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from engine import Engine, EngineSettings
+from engine.coordinator.reconciliation import Reconciled
 from engine.inspect.checks import Check
 from engine.model.errors import PartitionNotFound
 from engine.model.hanging import HangingClass
@@ -32,6 +33,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     subscribe,
+    unreachable,
 )
 from tests.support.databases import NAMES, Databases
 from txnconsole.local.postgres import EmbeddedPostgres, program
@@ -157,6 +159,61 @@ def test_what_the_brokers_copies_lack_is_carried_out_with_the_next_ends_there(
     assert fetched(restored, P1) == ["d1", "f1"]
     given = restored.receive(SUBSCRIPTION, "other", max_messages=10)
     assert {m.payload for m in given} == {b"b", b"d0", b"d1", b"f0", b"f1"}
+    assert restored.inspect.hanging().items == ()
+    assert broken(restored) == []
+
+
+def test_what_an_older_copy_of_the_coordinators_lacks_is_taken_over_from_the_brokers(
+    engine: Engine, copy: Callable[[str], None], restore: Callable[[], Engine]
+) -> None:
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    first, *_ = engine.receive(SUBSCRIPTION, "c", max_messages=10)
+    open_here, open_still = opened_with(engine, p0="b0"), opened_with(engine, p0="c0")
+    empty = open_txn(engine)
+    copy(COORDINATOR)
+    engine.produce(P1, batch("b1"), txn_id=open_here)
+    engine.produce(P1, batch("c1"), txn_id=open_still)
+    commit(engine, open_here)
+    half = opened_with(engine, p0="d0", p1="d1")
+    engine.acknowledge(SUBSCRIPTION, "c", [first.message_id], txn_id=half)
+    aborted = opened_with(engine, p0="e0")
+    abort(engine, aborted)
+    left_open = opened_with(engine, p0="f0")
+    nowhere = open_txn(engine)
+    last = opened_with(engine, p1="g1")
+    commit(engine, last)
+    with unreachable(engine, engine.log.locate(P1).database.name):
+        commit(engine, half)
+    lost_topic, _ = engine.topics.create(TopicName("public", "default", "later"), TopicSettings())
+    for broker in BROKERS:
+        copy(broker)
+
+    restored = restore()
+    done = restored.reconciliation.reconcile()
+    assert done == Reconciled(
+        committed=(half, last),
+        aborted=(aborted, left_open, nowhere),
+        ended=(open_here,),
+        registered=(open_still,),
+    )
+    assert restored.reconciliation.reconcile() == Reconciled(
+        committed=(), aborted=(), ended=(), registered=()
+    )
+    new = opened_with(restored, p0="h0", p1="h1")
+    assert new > last
+    made, _ = restored.topics.create(TopicName("public", "default", "new"), TopicSettings())
+    assert made.topic_id > lost_topic.topic_id
+    commit(restored, open_still)
+    abort(restored, empty)
+    commit(restored, new)
+    assert fetched(restored) == ["a", "b0", "c0", "d0", "h0"]
+    assert fetched(restored, P1) == ["b1", "c1", "d1", "g1", "h1"]
+    given = restored.receive(SUBSCRIPTION, "other", max_messages=10)
+    assert first.message_id not in [message.message_id for message in given]
+    for txn_id, outcome in ((half, TxnStatus.COMMITTED), (left_open, TxnStatus.ABORTED)):
+        assert restored.coordinator.get(txn_id).status is outcome
     assert restored.inspect.hanging().items == ()
     assert broken(restored) == []
 

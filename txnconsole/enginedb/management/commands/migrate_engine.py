@@ -13,12 +13,18 @@ from engine.model.errors import EngineError
 from engine.postgres.migrations import SchemaIsNewer
 from txnconsole.enginedb.wiring import engine
 
+_OLDER = (
+    "The coordinators' database is older than the brokers': it would issue ids a second time. Stop"
+    " all processes and run manage.py reconcile_engine (docs/operations.md, Backups)."
+)
+
 
 class Command(BaseCommand):
     help = (
         "Create or update the engine's schemas; safe to repeat, and from several processes."
         " Fails where PostgreSQL runs without fsync, full_page_writes or synchronous_commit,"
-        " where a later version has been, and where a broker's address is not its own."
+        " where a later version has been, where a broker's address is not its own, and where the"
+        " coordinators' database is an older copy than the brokers'."
     )
     requires_system_checks: list[str] = []  # noqa: RUF012  # Django's own declaration.
 
@@ -37,6 +43,8 @@ class Command(BaseCommand):
             _require_no_later_tables_of_django()
             engine().migrate(anew=anew)
             wrong = [problem for problem in engine().ping().values() if problem]
+            if not wrong and engine().reconciliation.is_due():
+                wrong = [_OLDER]
         except EngineError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
         except SchemaIsNewer as error:

@@ -1,0 +1,167 @@
+"""After the coordinators' database has lost its newest changes, and the brokers have not.
+
+A standby that lagged was promoted, or a copy was restored that is older than the brokers'. Then the
+coordinators would issue ids a second time, and decide again what brokers have carried out. What the
+brokers tell is taken over, while nothing else runs (docs/operations.md): no id and no topic's id is
+issued again; a transaction that is OPEN here and has ended on a broker ends as it did there; one
+that is unknown here has ended, committed where any broker has committed it, else aborted.
+What has to be carried out still, the finalizer and the low water marks do (semantics §3, §4).
+
+Nothing is decided against a broker, so all of it can be repeated, also after a crash in the middle:
+the ids come first, in one SQL transaction, the ends of what is OPEN one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from engine.coordinator.coordinator import Coordinator
+from engine.coordinator.remedies import Remedies
+from engine.log.brokers import Brokers
+from engine.log.rows import txn_of
+from engine.model.errors import InvalidTxnStatus
+from engine.model.txn_id import TxnID, id_lists
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
+from engine.postgres.database import Database, Row, Session
+
+logger = structlog.get_logger(__name__)
+
+_DETAIL = "Taken over from the brokers: the coordinators' database had lost it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciled:
+    """What was taken over: transactions that were unknown, by outcome, and those that were OPEN and
+    have ended, or got participants that they did not list."""
+
+    committed: tuple[TxnID, ...]
+    aborted: tuple[TxnID, ...]
+    ended: tuple[TxnID, ...]
+    registered: tuple[TxnID, ...]
+
+
+class Reconciliation:
+    """Takes over from the brokers what the coordinators have lost."""
+
+    def __init__(
+        self, database: Database, coordinator: Coordinator, remedies: Remedies, brokers: Brokers
+    ) -> None:
+        self._database = database
+        self._coordinator = coordinator
+        self._remedies = remedies
+        self._brokers = brokers
+
+    def reconcile(self) -> Reconciled:
+        """Take over all that the brokers tell.
+
+        Raises:
+            PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; nothing was changed.
+        """
+        with self._database.session() as session:
+            known = session.all("coordinators_known")
+        told = self._told({row.tc_id: row.first for row in known})
+        topic_id = max((self._newest_topic(broker) for broker in self._brokers), default=0)
+        committed, aborted = self._database.retrying(lambda s: _adopt(s, told, topic_id))
+        ended, registered = [], []
+        for txn_id, action in told.items():
+            if txn_id in committed or txn_id in aborted:
+                continue
+            if self._coordinator.get(txn_id).status is not TxnStatus.OPEN:
+                continue
+            if action is not None:
+                reason = EndReason.OPERATOR
+                self._coordinator.end(txn_id, action, reason=reason, detail=_DETAIL)
+                ended.append(txn_id)
+            elif self._register(txn_id):
+                registered.append(txn_id)
+        logger.warning(
+            "coordinators reconciled",
+            committed=len(committed),
+            aborted=len(aborted),
+            ended=len(ended),
+            registered=len(registered),
+        )
+        return Reconciled(
+            committed=tuple(committed),
+            aborted=tuple(aborted),
+            ended=tuple(ended),
+            registered=tuple(registered),
+        )
+
+    def is_due(self) -> bool:
+        """Whether a broker's low water mark covers an id that its coordinator has yet to issue: the
+        coordinators' database is not the one that issued it, or an older copy of it.
+
+        Raises:
+            PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked.
+        """
+        marks: dict[int, int] = {}
+        for broker in self._brokers:
+            with broker.session() as session:
+                for row in session.adhoc("highest_marks"):
+                    marks[row.tc_id] = max(row.low_water_mark, marks.get(row.tc_id, -1))
+        with self._database.session() as session:  # After the marks, which rise with the ids.
+            known = {row.tc_id: row.next_sequence for row in session.all("coordinators_known")}
+        return any(mark >= known.get(tc_id, 0) for tc_id, mark in marks.items())
+
+    def _told(self, firsts: Mapping[int, int]) -> dict[TxnID, TxnAction | None]:
+        """How transactions have ended on the brokers, from a sequence of each coordinator on; None:
+        on none."""
+        told: dict[TxnID, TxnAction | None] = {}
+        wanted = {"tc_ids": list(firsts), "sequences": list(firsts.values())}
+        for broker in self._brokers:
+            with broker.session() as session:
+                for row in session.all("evidence", **wanted):
+                    told[txn_of(row)] = _stronger(told.get(txn_of(row)), _action(row))
+        return dict(sorted(told.items()))
+
+    def _newest_topic(self, broker: Database) -> int:
+        with broker.session() as session:
+            [row] = session.all("newest_topic")
+        return int(row.topic_id)
+
+    def _register(self, txn_id: TxnID) -> bool:
+        """Let an OPEN transaction list all that holds something of it; answers whether any did
+        not."""
+        try:
+            self._remedies.retry(txn_id)
+        except InvalidTxnStatus:
+            return False  # All of its participants are listed.
+        return True
+
+
+def _adopt(
+    session: Session, told: Mapping[TxnID, TxnAction | None], topic_id: int
+) -> tuple[list[TxnID], list[TxnID]]:
+    """Make headers for what is not known; answers what was committed and what was aborted. Of ids
+    between those that the brokers tell of, nothing is left anywhere."""
+    session.one("pass_over_topics", topic_id=topic_id)
+    lost: dict[TxnID, TxnAction | None] = {}
+    for row in session.all("coordinators_known"):
+        newest = max((txn_id.sequence for txn_id in told if txn_id.tc_id == row.tc_id), default=-1)
+        for sequence in range(row.next_sequence, newest + 1):
+            txn_id = TxnID(row.tc_id, sequence)
+            lost[txn_id] = told.get(txn_id)
+    committed = [txn_id for txn_id, action in lost.items() if action is TxnAction.COMMIT]
+    aborted = [txn_id for txn_id, action in lost.items() if action is not TxnAction.COMMIT]
+    session.run(
+        "adopt_txns",
+        **id_lists(lost),
+        aborted=[action is not TxnAction.COMMIT for action in lost.values()],
+        detail=_DETAIL,
+    )
+    return committed, aborted
+
+
+def _action(row: Row) -> TxnAction | None:
+    if row.committed:
+        return TxnAction.COMMIT
+    return TxnAction.ABORT if row.aborted else None
+
+
+def _stronger(one: TxnAction | None, other: TxnAction | None) -> TxnAction | None:
+    """A commit anywhere was a decision to commit; what is torn, the invariants tell."""
+    return TxnAction.COMMIT if TxnAction.COMMIT in (one, other) else one or other
