@@ -133,6 +133,8 @@ NUMBERS: list[Callable[[Client], Any]] = [
     lambda server: server.create_subscription(TOPIC, "s", ack_timeout_ms=nan),
     lambda server: server.producer(TOPIC, name="p", first_sequence_id=-1),
     lambda server: server.producer(TOPIC, name=""),
+    lambda server: server.consumer(TOPIC, "s", name=""),
+    lambda server: server.process(TOPIC, "s", to=TOPIC, transform=lambda message: [], name=""),
     lambda server: BatchLimits(messages=0),
     lambda server: BatchLimits(bytes=-1),
     lambda server: BatchLimits(linger=nan),

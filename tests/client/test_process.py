@@ -186,6 +186,76 @@ def test_what_came_in_a_lost_answer_is_processed_before_it_is_said_to_be_empty(
     assert sorted(payloads(admin, target, 3)) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize("kind", ["SHARED", "KEY_SHARED", "EXCLUSIVE", "FAILOVER"])
+def test_under_the_name_of_a_run_that_was_killed_the_next_one_goes_on_at_once_and_in_order(
+    server: Served, admin: Client, kind: str
+) -> None:
+    source, target = server.topic(), server.topic()
+    admin.create_subscription(source, "s", type=kind)
+    with admin.producer(source) as producer:
+        for number in range(6):
+            producer.send(str(number).encode(), key="one")
+    with Client(server.url, server.token("producer,consumer")) as client:
+        # Killed where it would commit, with another batch received.
+        killed = client.consumer(source, "s", name=target)
+        txn = client.transaction(timeout=3600, client=target)
+        with client.producer(target) as producer:
+            for message in killed.receive(2, wait=ENDED):
+                producer.send(b"of the killed run", txn=txn)
+                producer.flush(txn)
+                killed.ack(message, txn=txn)
+        assert len(killed.receive(1, wait=ENDED)) == 1
+        done = client.process(
+            source,
+            "s",
+            to=target,
+            transform=lambda message: [NewMessage(payload=message.payload)],
+            name=target,
+            until_empty=True,
+        )
+        assert done.received == 6
+        assert client.transactions.get(txn.txn_id).end_reason == "client"
+    assert payloads(admin, target, 6) == [str(n).encode() for n in range(6)]
+
+
+def test_a_run_under_a_name_of_its_own_leaves_the_transactions_of_others_alone(
+    server: Served, admin: Client
+) -> None:
+    source, target = prepared(server, admin, 1)
+    with Client(server.url, server.token("producer")) as other:
+        others = other.transaction(timeout=3600, client=target)
+        mine = admin.transaction(timeout=3600, client="of another name")
+        admin.process(
+            source, "s", to=target, transform=lambda message: [], name=target, until_empty=True
+        )
+        others.commit()
+        mine.commit()
+
+
+def test_a_run_that_has_taken_over_goes_on_though_what_it_would_abort_is_committed_meanwhile(
+    server: Served, admin: Client
+) -> None:
+    """The one before lives, and commits between the look and the abort."""
+    source, target = prepared(server, admin, 1)
+    txn = admin.transaction(timeout=3600, client=target)
+
+    class Committing(httpx.BaseTransport):
+        real = httpx.HTTPTransport()
+
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith(f"/{txn.txn_id}/abort"):
+                txn.commit()
+            return self.real.handle_request(request)
+
+    options = TransportOptions(http=Committing())
+    with Client(server.url, server.token("admin"), options) as client:
+        done = client.process(
+            source, "s", to=target, transform=lambda message: [], name=target, until_empty=True
+        )
+    assert done.received == 1
+    assert admin.transactions.outcome(txn.txn_id) == "COMMITTED"
+
+
 def _after(batches: int) -> Callable[[], bool]:
     """Stop after so many batches."""
     asked = iter(range(batches))

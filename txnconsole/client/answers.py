@@ -10,6 +10,12 @@ from datetime import datetime
 import msgspec
 
 
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose token this is: the owner of its transactions."""
+
+    name: str
+
+
 class PartitionShare(msgspec.Struct, frozen=True, kw_only=True):
     """What a transaction did in one partition; offsets are None until it has ended there."""
 

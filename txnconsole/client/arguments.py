@@ -41,6 +41,17 @@ def text(name: str, value: object) -> None:
             raise ValueError(f"{name} holds half of a character: {error}.") from error
 
 
+def name(argument: str, value: object) -> None:
+    """Check a name that is given instead of a unique one.
+
+    Raises:
+        TypeError, ValueError: as :func:`text`, or it is empty.
+    """
+    text(argument, value)
+    if not value:
+        raise ValueError(f"{argument} is to be a name, or None for one that nobody else has.")
+
+
 def payload(value: object) -> bytes:
     """A payload as bytes that do not change with the buffer that they came from.
 

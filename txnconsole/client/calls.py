@@ -14,6 +14,7 @@ import msgspec
 from txnconsole.client import arguments
 from txnconsole.client.answers import (
     Acknowledged,
+    Caller,
     EndedGroup,
     Fetched,
     Nothing,
@@ -89,6 +90,10 @@ def _subscription_path(topic: str, subscription: str) -> str:
     if not isinstance(subscription, str):
         raise arguments.wrong_type("subscription", "a str", subscription)
     return f"{topic_path(topic)}/subscriptions/{segments(subscription)}"
+
+
+def get_caller() -> Call[Caller]:
+    return Call(method="GET", path="/me", answer=Caller)
 
 
 # --- transactions

@@ -20,7 +20,7 @@ from txnconsole.client.blocking import (
     complete,
 )
 from txnconsole.client.consumer import AsyncConsumer, Consumer
-from txnconsole.client.process import Processed, Processor, Transform
+from txnconsole.client.process import Processed, Processor, Transform, take_over
 from txnconsole.client.producer import AsyncProducer, Producer, ProducerIdentity
 from txnconsole.client.reader import AsyncReader, Filter, Isolation, Order, Reader
 from txnconsole.client.transaction import AsyncTransaction, Transaction
@@ -93,9 +93,7 @@ class Operations:
             TopicNotFound: there is no such topic.
         """
         if name is not None:
-            arguments.text("name", name)
-            if not name:
-                raise ValueError("name is to be a name, or None for one that nobody else has.")
+            arguments.name("name", name)
         if first_sequence_id is not None:
             arguments.whole("first_sequence_id", first_sequence_id, least=0)
         if name is None:
@@ -116,8 +114,14 @@ class Operations:
         return Opening(opened())
 
     def consumer(self, topic: str, subscription: str, *, name: str | None = None) -> AsyncConsumer:
-        """A consumer on a subscription; without a name it gets a unique one."""
-        name = name or f"consumer-{uuid4().hex}"
+        """A consumer on a subscription; without a name it gets a unique one.
+
+        Raises:
+            TypeError, ValueError: the name is wrong.
+        """
+        if name is None:
+            name = f"consumer-{uuid4().hex}"
+        arguments.name("name", name)
         return AsyncConsumer(self._transport, topic, subscription, name=name)
 
     def reader(
@@ -154,6 +158,7 @@ class Operations:
         *,
         to: str,
         transform: Transform,
+        name: str | None = None,
         max_messages: int = 100,
         wait: float = 1.0,
         timeout: float | None = None,
@@ -168,10 +173,18 @@ class Operations:
         called between batches, at least every ``wait`` seconds, and tells whether to end; an
         event's ``is_set`` will do. With ``until_empty`` it also ends when no message is left.
 
+        ``name`` is that of the consumer and of the transactions' client, by default a unique one. A
+        name of your own, which no other running instance has, lets one that was killed go on at
+        once: the transactions that it left open are aborted, and what it had in flight comes first.
+
         Raises:
+            TypeError, ValueError: the name is wrong.
             TxnConsoleError: the server cannot be reached or refuses; nothing is lost or doubled.
         """
-        consumer = self.consumer(topic, subscription)
+        consumer = self.consumer(topic, subscription, name=name)
+        if name is not None:
+            caller = await self._transport.perform(calls.get_caller())
+            await take_over(self.transactions, consumer, owner=caller.name)
         async with self.producer(to) as producer:
             processor = Processor(
                 consumer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Protocol
@@ -23,10 +24,15 @@ from txnconsole.client.errors import (
 from txnconsole.client.producer import AsyncProducer
 from txnconsole.client.runtime import Runtime
 from txnconsole.client.transaction import AsyncTransaction
+from txnconsole.client.transactions import AsyncTransactions
 
 _log = logging.getLogger(__name__)
 
 Transform = Callable[[Message], Iterable[NewMessage] | Awaitable[Iterable[NewMessage]]]
+
+#: Seconds for which the end of a transaction that an earlier run has left is waited for: longer
+#: than it takes anywhere but where a broker is away.
+_ENDED = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,24 @@ def messages_of(made: Iterable[NewMessage]) -> list[NewMessage]:
         if not isinstance(each, NewMessage):
             raise wrong_type("What transform returns", "some NewMessage in a list", each)
     return messages
+
+
+async def take_over(
+    transactions: AsyncTransactions, consumer: AsyncConsumer, *, owner: str
+) -> None:
+    """End what an earlier run left under the consumer's name, so that nothing waits for deadlines:
+    its open transactions are aborted, then what it had in flight is given back.
+
+    Raises:
+        TxnConsoleError: the server cannot be reached or refuses.
+    """
+    for status in ("OPEN", "ABORTING"):
+        async for left in transactions.list(client=consumer.name, owner=owner, status=status):
+            with suppress(InvalidTxnStatus):  # It has been committed meanwhile.
+                await transactions.abort(
+                    left.txn_id, reason="its program was started again", wait=_ENDED
+                )
+    await consumer.leave()
 
 
 class Begin(Protocol):
