@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from typing import Any
 
 import httpx
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from tests.client.faults import TOPIC, FaultyLog, client
 from txnconsole.client import (
     AsyncClient,
+    AsyncTransportOptions,
     Client,
     InvalidTxnStatus,
     PartitionUnavailable,
@@ -145,6 +148,53 @@ def test_an_address_or_a_token_that_can_be_none_is_refused_at_once(
     with pytest.raises(ValueError, match=r"URL|token") as caught:
         kind(url, token)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [None, b"http://example.com"])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_of_another_type_is_refused_by_name(
+    kind: type[Client] | type[AsyncClient], url: Any
+) -> None:
+    with pytest.raises(TypeError, match="url is to be a str"):
+        kind(url, "txc_x")
+
+
+@pytest.mark.parametrize("token", [None, b"txc_x"])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_token_of_another_type_is_refused_by_name(
+    kind: type[Client] | type[AsyncClient], token: Any
+) -> None:
+    """None is what an environment without the variable gives."""
+    with pytest.raises(TypeError, match="token is to be a str"):
+        kind("http://example.com", token)
+
+
+def test_each_request_has_the_token_that_is_given_for_it() -> None:
+    """One that is renewed while the program runs is read again; one that cannot be is told."""
+    tokens: list[Any] = ["old", "old", "new", "new", "", None]
+    seen: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return httpx.Response(200, json={"topic": TOPIC, "partitions": 1})
+
+    options = TransportOptions(http=httpx.MockTransport(answer))
+    blocking = Client("http://127.0.0.1:1", lambda: tokens.pop(0), options)
+
+    async def twice() -> None:
+        asynchronous = AsyncTransportOptions(http=httpx.MockTransport(answer))
+        async with AsyncClient("http://127.0.0.1:1", lambda: tokens.pop(0), asynchronous) as client:
+            await client.topic(TOPIC)
+            await client.topic(TOPIC)
+
+    blocking.topic(TOPIC)
+    asyncio.run(twice())
+    blocking.topic(TOPIC)
+    assert seen == ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]
+    with pytest.raises(ValueError, match="token"):
+        blocking.topic(TOPIC)
+    with pytest.raises(TypeError, match="token"):
+        blocking.topic(TOPIC)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.2", "[::1]"])

@@ -16,7 +16,7 @@ import httpx
 
 from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.retries import RetryPolicy
-from txnconsole.client.runtime import LAST_WORD, connected, request_settings
+from txnconsole.client.runtime import LAST_WORD, Token, connected, request_settings
 from txnconsole.client.wire import Call
 
 M = TypeVar("M", bound=AbstractAsyncContextManager[Any])
@@ -35,7 +35,7 @@ class AsyncTransportOptions:
 class AsyncioRuntime:
     """Waits in the event loop that runs the operation; used by one event loop only."""
 
-    def __init__(self, url: str, token: str, options: AsyncTransportOptions) -> None:
+    def __init__(self, url: str, token: Token, options: AsyncTransportOptions) -> None:
         self._options = options
         self._http = connected(partial(httpx.AsyncClient, transport=options.http), url, token)
         self._finishing: set[asyncio.Task[None]] = set()

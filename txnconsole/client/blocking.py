@@ -19,7 +19,7 @@ import httpx
 
 from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.retries import RetryPolicy
-from txnconsole.client.runtime import LAST_WORD, connected, request_settings
+from txnconsole.client.runtime import LAST_WORD, Token, connected, request_settings
 from txnconsole.client.wire import Call
 
 A = TypeVar("A")
@@ -48,7 +48,7 @@ class TransportOptions:
 class BlockingRuntime:
     """Waits in the calling thread; safe to share between threads."""
 
-    def __init__(self, url: str, token: str, options: TransportOptions) -> None:
+    def __init__(self, url: str, token: Token, options: TransportOptions) -> None:
         self._options = options
         self._http = connected(partial(httpx.Client, transport=options.http), url, token)
 

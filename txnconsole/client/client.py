@@ -23,6 +23,7 @@ from txnconsole.client.consumer import AsyncConsumer, Consumer
 from txnconsole.client.process import Processed, Processor, Transform, take_over
 from txnconsole.client.producer import AsyncProducer, Producer, ProducerIdentity
 from txnconsole.client.reader import AsyncReader, Filter, Isolation, Order, Reader
+from txnconsole.client.runtime import Token
 from txnconsole.client.transaction import AsyncTransaction, Transaction
 from txnconsole.client.transactions import AsyncTransactions, Transactions
 from txnconsole.client.transport import Transport
@@ -289,19 +290,23 @@ class Operations:
 
 
 class AsyncClient(Operations):
-    """A connection pool to one server, as the principal of one token, for one event loop.
+    """A connection pool to one server, as the principal of one token, for one event loop. Instead
+    of a token it takes a function that gives the present one; it is called for each request.
 
     Its producers may be shared between tasks; consumers and readers are each for one at a time.
     ``transaction`` and ``producer`` open what they return: await them, or use them in an
     ``async with`` block.
     """
 
-    def __init__(self, url: str, token: str, options: AsyncTransportOptions | None = None) -> None:
+    def __init__(
+        self, url: str, token: Token, options: AsyncTransportOptions | None = None
+    ) -> None:
         super().__init__(Transport(AsyncioRuntime(url, token, options or AsyncTransportOptions())))
 
 
 class Client(Block[Operations]):
-    """A connection pool to one server, as the principal of one token.
+    """A connection pool to one server, as the principal of one token. Instead of a token it takes a
+    function that gives the present one; it is called for each request.
 
     Safe to share between threads, and so are its producers; consumers, readers and transactions
     are each for one thread at a time.
@@ -310,7 +315,7 @@ class Client(Block[Operations]):
         transactions: look up, list and end transactions by id.
     """
 
-    def __init__(self, url: str, token: str, options: TransportOptions | None = None) -> None:
+    def __init__(self, url: str, token: Token, options: TransportOptions | None = None) -> None:
         runtime = BlockingRuntime(url, token, options or TransportOptions())
         super().__init__(Operations(Transport(runtime)))
         self.transactions = Transactions(self.core.transactions)

@@ -17,11 +17,15 @@ from typing import Any, Protocol, TypeVar
 
 import httpx
 
+from txnconsole.client import arguments
 from txnconsole.client.retries import RetryPolicy
 from txnconsole.client.trace_context import trace_headers
 from txnconsole.client.wire import Call
 
 H = TypeVar("H", httpx.Client, httpx.AsyncClient)
+
+#: A token, or what gives the one to be sent with the next request, for tokens that are renewed.
+Token = str | Callable[[], str]
 
 API = "/api/v1"
 #: Seconds for a call that is made for a caller who has been cancelled or interrupted.
@@ -96,10 +100,11 @@ class Runtime(Protocol):
     async def close(self) -> None: ...
 
 
-def connected(make: Callable[..., H], url: str, token: str) -> H:
+def connected(make: Callable[..., H], url: str, token: Token) -> H:
     """Make httpx's client, of either kind.
 
     Raises:
+        TypeError: the URL or the token is of another type.
         ValueError: the URL cannot be a server's, the token not be sent, or no certificates be read;
             or a proxy that the environment names cannot be used. Found only by a call, it would
             look like a transient failure and be retried until the deadline.
@@ -112,7 +117,8 @@ def connected(make: Callable[..., H], url: str, token: str) -> H:
         raise ValueError(told) from error
 
 
-def _connection_settings(url: str, token: str) -> dict[str, Any]:
+def _connection_settings(url: str, token: Token) -> dict[str, Any]:
+    arguments.text("url", url)
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
@@ -125,11 +131,9 @@ def _connection_settings(url: str, token: str) -> dict[str, Any]:
         )
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ValueError(f"{url[:200]!r} is no server's URL; write http://host:port.")
-    if not _TOKEN.fullmatch(token):
-        raise ValueError("The token is empty, or has something else than visible characters.")
     settings: dict[str, Any] = {
         "base_url": url.rstrip("/").removesuffix(API) + API,
-        "headers": {"Authorization": f"Bearer {token}"},
+        **_authorization(token),
         # A connection for each caller: those that wait hold up nobody else.
         "limits": httpx.Limits(),
         # A proxy from the environment cannot reach this machine's loopback.
@@ -138,6 +142,25 @@ def _connection_settings(url: str, token: str) -> dict[str, Any]:
     if parsed.scheme == "https":  # SSL_CERT_FILE holds for loopback, too.
         settings["verify"] = _authorities()
     return settings
+
+
+def _authorization(token: Token) -> dict[str, Any]:
+    if not callable(token):
+        return {"headers": {"Authorization": _bearer(token)}}
+
+    def signed(request: httpx.Request) -> httpx.Request:
+        request.headers["Authorization"] = _bearer(token())
+        return request
+
+    return {"auth": signed}
+
+
+def _bearer(token: object) -> str:
+    if not isinstance(token, str):
+        raise arguments.wrong_type("token", "a str, or a function that gives one", token)
+    if not _TOKEN.fullmatch(token):
+        raise ValueError("The token is empty, or has something else than visible characters.")
+    return f"Bearer {token}"
 
 
 def _authorities() -> ssl.SSLContext:
