@@ -122,7 +122,8 @@ def refusal(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> E
         return InvalidTxnStatus(f"{txn_id} has ended in {partition}; nothing was stored.")
     if answer.result == "out_of_order":
         return SequenceOutOfOrder(
-            f"The producer's last sequence id in {partition} is {answer.last_sequence_id}.",
+            f"The producer's last sequence id in {partition} is {answer.last_sequence_id}. This one"
+            " is below it, and of no batch that is known: nothing was stored.",
             last_sequence_id=answer.last_sequence_id,
         )
     if answer.result == "not_found":

@@ -219,6 +219,34 @@ def test_an_unknown_field_is_named_whatever_it_is_called(name: str, program: Cal
     assert name in _named(program.post("/transactions", {name: 1}))
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        ("/transactions", {"timeout": 5}, "timeout: is unknown; the nearest is timeout_ms."),
+        (
+            "/transactions",
+            {"seconds": 5},
+            "seconds: is unknown; there are timeout_ms, coordinator_id, client, properties.",
+        ),
+        (
+            MESSAGES,
+            {"messages": [{"payload": "a", "propertys": {}}]},
+            "messages[0].propertys: is unknown; the nearest is properties.",
+        ),
+        (MESSAGES, {"messages": [], "a.txn_idd": ""}, "a.txn_idd: is unknown."),
+    ],
+)
+def test_what_may_have_been_meant_by_an_unknown_field_is_told(
+    path: str, body: Any, told: str, program: Caller, topic: str
+) -> None:
+    assert told in program.post(path, body).json["detail"]
+
+
+def test_what_may_have_been_meant_by_an_unknown_parameter_is_told(program: Caller) -> None:
+    told = program.get("/transactions?coordinator=3").json["detail"]
+    assert told == "coordinator: is unknown; the nearest is coordinator_id."
+
+
 def _named(answer: Answer) -> set[str]:
     assert answer.is_problem(400, "InvalidRequest")
     return {each["field"] for each in answer.json["errors"]}

@@ -103,6 +103,8 @@ def test_an_unknown_sequence_below_the_last_is_409(program: Caller, topic: str) 
         answer = program.post(MESSAGES, body)
         assert answer.status == status
     assert answer.is_problem(409, "SequenceOutOfOrder")
+    assert answer.json["last_sequence_id"] == 5
+    assert "nothing was stored" in answer.json["detail"]
 
 
 def test_a_producer_name_without_sequence_id_is_400(program: Caller, topic: str) -> None:

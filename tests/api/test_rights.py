@@ -519,4 +519,6 @@ def test_a_malformed_authorization_header_is_refused_with_a_challenge(
 
 
 def test_a_token_in_the_query_string_is_no_token(as_role: Callable[..., Caller]) -> None:
-    assert Caller().get("/topics?token=x&access_token=x").status == 401
+    answer = Caller().get("/topics?token=x&access_token=x")
+    assert answer.is_problem(401, "NotAuthenticated")
+    assert "Authorization: Bearer <token>" in answer.json["detail"]

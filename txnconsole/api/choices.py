@@ -1,4 +1,4 @@
-"""Which values are possible at a place of a body or a query string, for error messages."""
+"""What is possible at a place of a body or a query string, for error messages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,21 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(?:\d+|\.\.\.)\]")
 def choices(kind: object, path: str) -> tuple[str, ...]:
     """The values that ``kind`` accepts at a path such as ``messages[0].payload_encoding``. None of
     them when the place is not limited to certain values."""
+    found = [value for place in _at(kind, path) for value in _values(place)]
+    return tuple(map(str, found))
+
+
+def field_names(kind: object, path: str) -> tuple[str, ...]:
+    """The names of the fields that ``kind`` has at a path."""
+    structs = [place for place in _at(kind, path) if isinstance(place, inspect.StructType)]
+    return tuple(field.encode_name for struct in structs for field in struct.fields)
+
+
+def _at(kind: object, path: str) -> list[inspect.Type]:
     places = _parts(inspect.type_info(kind))
     for step in _STEP.finditer(path):
         places = [part for place in places for part in _within(place, step[1])]
-    found = [value for place in places for value in _values(place)]
-    return tuple(map(str, found))
+    return places
 
 
 def _within(place: inspect.Type, name: str | None) -> list[inspect.Type]:

@@ -196,6 +196,8 @@ def _seconds(error: Exception) -> str:
 def _detail_of(code: str, error: Exception) -> str:
     if isinstance(error, RequestDataTooBig):
         return f"The body is larger than this call takes ({BODY_BYTES} bytes)."
+    if isinstance(error, exceptions.NotAuthenticated):
+        return "Write a token into the header 'Authorization: Bearer <token>', or sign in."
     if isinstance(error, exceptions.APIException):
         return str(error.detail)
     return _TITLES[code] + "."

@@ -8,13 +8,14 @@ into plain lists and maps for it: millions of them would take half a minute.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from txnconsole.api.choices import choices
+from txnconsole.api.choices import choices, field_names
 from txnconsole.api.structs.fields import IN_WORDS, NO_TIME
 
 _WORDS = {repr(pattern): words for pattern, words in IN_WORDS.items()}
@@ -27,6 +28,7 @@ _PATTERN = re.compile(rf"({_NAME})?Expected `str` matching regex (.*)")
 _UNKNOWN = re.compile(r"unknown field `(.*)`", re.DOTALL)
 _OTHER_TIME = "Invalid RFC3339 encoded datetime"
 _MISSING = re.compile(r"missing required field `(.*?)`")
+_NOT_KNOWN = "is unknown"
 _LONGEST_TOLD = 100
 _MOST_TOLD = 20
 
@@ -68,7 +70,7 @@ def _each_field(kind: Any, members: Mapping[Any, object], read: Read) -> Iterato
     for name in members:
         known = name in fields or not isinstance(name, str)  # MessagePack's may be of any type.
         if not known and kind.__struct_config__.forbid_unknown_fields:
-            yield _shortened(name), "is unknown"
+            yield _told(_shortened(name), _NOT_KNOWN, kind)
 
 
 def _located(text: str, kind: object) -> tuple[str, str]:
@@ -82,7 +84,7 @@ def _place(text: str) -> tuple[str, str]:
     message = text if found is None else text[: found.start()]
     if found is not None and found[1]:
         return path, f"{_NAME}{message}"
-    for pattern, problem in ((_UNKNOWN, "is unknown"), (_MISSING, "is missing")):
+    for pattern, problem in ((_UNKNOWN, _NOT_KNOWN), (_MISSING, "is missing")):
         named = pattern.search(message)
         if named is not None:
             return ".".join(part for part in (path, _shortened(named[1])) if part), problem
@@ -90,17 +92,27 @@ def _place(text: str) -> tuple[str, str]:
 
 
 def _told(path: str, problem: str, kind: object) -> tuple[str, str]:
-    """A field with what is wrong, made readable: patterns in words, and the possible values of a
-    field that accepts only certain ones."""
+    """A field with what is wrong, made readable: patterns in words, and what is possible in place
+    of an unknown name, or of a value that is none of certain ones."""
     pattern = _PATTERN.fullmatch(problem)
     if pattern is not None and pattern[2] in _WORDS:
         return path, f"{pattern[1] or ''}{_WORDS[pattern[2]]}"
     if problem == _OTHER_TIME:
         return path, NO_TIME
+    if problem == _NOT_KNOWN:
+        place, _, name = path.rpartition(".")
+        return path, f"{problem}{_instead(name, field_names(kind, place))}"
     possible = choices(kind, path)
-    if possible and problem not in ("is unknown", "is missing"):
+    if possible and problem != "is missing":
         return path, f"{_shortened(problem)}; it takes {', '.join(possible)}"
     return path, problem
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    """What may have been meant by a name that is not known."""
+    if near := get_close_matches(name, known, n=1):
+        return f"; the nearest is {near[0]}"
+    return f"; there are {', '.join(known)}" if known else ""
 
 
 def _shortened(text: str) -> str:
