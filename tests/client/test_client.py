@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from contextlib import nullcontext
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 
 from tests.server import Served
 from txnconsole.client import (
+    AsyncClient,
     BatchLimits,
     Client,
     InvalidRequest,
@@ -18,6 +22,7 @@ from txnconsole.client import (
     PermissionDenied,
     ProducerFenced,
     RetryPolicy,
+    SubscriptionNotFound,
     TopicNotFound,
     TransactionAborted,
     TransactionConflict,
@@ -275,3 +280,85 @@ def test_a_forced_seek_aborts_what_holds_acknowledgements(server: Served, admin:
     [entry] = [each for each in entries if topic in each["object"] and each["result"] == "done"]
     assert entry["reason"] == "replay"
     assert len(consumer.receive(wait=60)) == 1
+
+
+@pytest.mark.parametrize("kind", ["EXCLUSIVE", "FAILOVER", "SHARED"])
+@pytest.mark.parametrize("failure", [None, KeyError])
+def test_a_consumer_leaves_at_the_end_of_its_block(
+    server: Served, admin: Client, kind: str, failure: type[Exception] | None
+) -> None:
+    topic = server.topic()
+    admin.create_subscription(topic, "s", type=kind, initial_position="earliest")
+    with admin.producer(topic) as producer:
+        producer.send(b"a")
+
+    def receive() -> None:
+        with admin.consumer(topic, "s") as first:
+            assert len(first.receive(wait=ENDED)) == 1
+            if failure is not None:
+                raise failure
+
+    with nullcontext() if failure is None else pytest.raises(failure):
+        receive()
+    assert [message.payload for message in admin.consumer(topic, "s").receive()] == [b"a"]
+
+
+def test_a_consumer_in_an_event_loop_leaves_at_the_end_of_its_block(
+    server: Served, admin: Client
+) -> None:
+    topic = server.topic()
+    admin.create_subscription(topic, "s", type="EXCLUSIVE")
+
+    async def consume() -> None:
+        async with AsyncClient(server.url, server.token("admin")) as client:
+            for _ in range(2):
+                async with client.consumer(topic, "s") as consumer:
+                    assert await consumer.receive(wait=0) == []
+
+    asyncio.run(consume())
+
+
+def test_a_consumer_ends_its_block_though_it_cannot_leave(server: Served, admin: Client) -> None:
+    """Its subscription is gone; where the server is, its lease ends."""
+    topic = server.topic()
+    admin.create_subscription(topic, "s")
+    with admin.consumer(topic, "s"), server.client("admin") as http:
+        http.delete(f"/topics/{topic}/subscriptions/s").raise_for_status()
+    with pytest.raises(SubscriptionNotFound):
+        admin.subscription(topic, "s")
+
+
+def test_a_subscription_tells_how_far_it_is_behind(server: Served, admin: Client) -> None:
+    topic = server.topic()
+    admin.create_subscription(topic, "s", initial_position="earliest")
+    with admin.producer(topic) as producer:
+        for _ in range(3):
+            producer.send(b"")
+        producer.flush()
+        consumer = admin.consumer(topic, "s")
+        consumer.ack(consumer.receive(1, wait=ENDED)[0])
+        txn = admin.transaction(timeout=600)
+        producer.send(b"", txn=txn)
+        producer.flush()
+        producer.send(b"")
+        producer.flush()
+        found = admin.subscription(topic, "s")
+        txn.abort()
+    assert (found.type, found.unavailable) == ("SHARED", [])
+    assert [(each.mark_delete_offset, each.backlog, each.blocked) for each in found.partitions] == [
+        (0, 2, 2)
+    ]
+
+
+def test_a_subscription_tells_which_partitions_it_could_not_ask() -> None:
+    answer = {
+        "topic": "public/default/t",
+        "subscription": "s",
+        "type": "SHARED",
+        "partitions": [],
+        "unavailable": [{"partition": "public/default/t:1", "detail": "broker-2 is away."}],
+    }
+    network = httpx.MockTransport(lambda request: httpx.Response(200, json=answer))
+    client = Client("http://127.0.0.1:1", "token", TransportOptions(http=network))
+    [missing] = client.subscription("public/default/t", "s").unavailable
+    assert missing.partition == "public/default/t:1"

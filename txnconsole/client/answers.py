@@ -129,13 +129,23 @@ class OffsetSpan(msgspec.Struct, frozen=True, kw_only=True):
 class CursorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where a subscription stands in a partition: everything up to and including
     ``mark_delete_offset`` is acknowledged, and the ranges ``acked`` above it. ``delivered`` is in
-    flight, by consumer."""
+    flight, by consumer. ``backlog`` counts the messages that can be read and are not acknowledged;
+    behind them are ``blocked`` offsets that cannot be read yet."""
 
     partition: int
     mark_delete_offset: int
     acked: list[OffsetSpan] = []
     pending_acks: list[PendingAckInfo] = []
     delivered: dict[str, list[OffsetSpan]] = {}
+    backlog: int = 0
+    blocked: int = 0
+
+
+class UnavailablePartition(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition, as ``topic:number``, whose broker does not answer."""
+
+    partition: str
+    detail: str = ""
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +153,7 @@ class SubscriptionInfo(msgspec.Struct, frozen=True, kw_only=True):
     subscription: str
     type: str
     partitions: list[CursorInfo] = []
+    unavailable: list[UnavailablePartition] = []
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):

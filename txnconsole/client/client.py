@@ -186,7 +186,7 @@ class Operations:
         if name is not None:
             caller = await self._transport.perform(calls.get_caller())
             await take_over(self.transactions, consumer, owner=caller.name)
-        async with self.producer(to) as producer:
+        async with self.producer(to) as producer, consumer:
             processor = Processor(
                 consumer,
                 producer,
@@ -194,14 +194,7 @@ class Operations:
                 begin=lambda: self.transaction(
                     timeout=timeout, client=consumer.name, heartbeat=True
                 ),
-                # One attempt: without it the next consumer waits until the lease ends, which is
-                # better than that this caller waits for retries.
-                leave=lambda: self._transport.attempt(
-                    calls.leave(topic, subscription, consumer=consumer.name)
-                ),
-                look_up=lambda: self._transport.perform(
-                    calls.get_subscription(topic, subscription)
-                ),
+                look_up=lambda: self.subscription(topic, subscription),
                 runtime=self._transport.runtime,
             )
             return await processor.run(
@@ -252,6 +245,15 @@ class Operations:
         return await self._transport.perform(
             calls.create_subscription(topic, subscription, settings)
         )
+
+    async def subscription(self, topic: str, subscription: str) -> SubscriptionInfo:
+        """Where a subscription stands in each partition: what is acknowledged, in flight, and left
+        (``backlog``).
+
+        Raises:
+            TopicNotFound, SubscriptionNotFound: there is none.
+        """
+        return await self._transport.perform(calls.get_subscription(topic, subscription))
 
     async def perform(self, call: Call[T]) -> T:
         """Make a call of the contract that has no method here, with the client's retries.
@@ -329,6 +331,7 @@ class Client(Block[Operations]):
     topic = Method(Operations.topic)
     partition = Method(Operations.partition)
     create_subscription = Method(Operations.create_subscription)
+    subscription = Method(Operations.subscription)
     close = Method(Operations.close)
 
     def perform(self, call: Call[T]) -> T:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Self
 
 from txnconsole.client import arguments, calls
-from txnconsole.client.answers import Acknowledged, Message
-from txnconsole.client.blocking import Blocking, Method
+from txnconsole.client.answers import Acknowledged, Message, Nothing
+from txnconsole.client.blocking import Block, Method
+from txnconsole.client.errors import TxnConsoleError
 from txnconsole.client.transaction import OpenTransaction, id_of
 from txnconsole.client.transport import Transport
+from txnconsole.client.wire import Call
+
+_log = logging.getLogger(__name__)
 
 
 class AsyncConsumer:
     """A consumer of a subscription. What it receives is delivered to no other consumer until it is
     acknowledged or given back, or its acknowledgement times out. Methods take messages or their
-    ids."""
+    ids. At the end of a ``with`` block it leaves."""
 
     def __init__(self, transport: Transport, topic: str, subscription: str, *, name: str) -> None:
         self._transport = transport
@@ -72,8 +78,7 @@ class AsyncConsumer:
     async def leave(self) -> None:
         """Give back what was received and not acknowledged, so that another consumer can take over
         at once."""
-        call = calls.leave(self._topic, self._subscription, consumer=self.name)
-        await self._transport.perform(call)
+        await self._transport.perform(self._leaving())
 
     async def seek(
         self,
@@ -110,6 +115,20 @@ class AsyncConsumer:
         )
         await self._transport.perform(call)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        # One attempt: without it the next consumer waits until the lease ends, which is better than
+        # that this caller waits for retries.
+        try:
+            await self._transport.attempt(self._leaving())
+        except TxnConsoleError as error:
+            _log.info("%s has not left: %s", self.name, error)
+
+    def _leaving(self) -> Call[Nothing]:
+        return calls.leave(self._topic, self._subscription, consumer=self.name)
+
     async def _acknowledge(
         self, messages: Sequence[Message | str], ack_type: str, txn: OpenTransaction | None
     ) -> Acknowledged:
@@ -133,7 +152,7 @@ class AsyncConsumer:
             raise
 
 
-class Consumer(Blocking[AsyncConsumer]):
+class Consumer(Block[AsyncConsumer]):
     __doc__ = AsyncConsumer.__doc__
 
     receive = Method(AsyncConsumer.receive)

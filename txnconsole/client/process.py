@@ -85,10 +85,6 @@ class Begin(Protocol):
     def __call__(self) -> Opening[AsyncTransaction]: ...
 
 
-class Leave(Protocol):
-    def __call__(self) -> Awaitable[object]: ...
-
-
 class LookUp(Protocol):
     def __call__(self) -> Awaitable[SubscriptionInfo]: ...
 
@@ -104,9 +100,6 @@ class Processor:
 
     ``until_empty`` ends it when nothing comes, and nothing is in flight to it in an answer that was
     lost: that is given back, and received again.
-
-    At the end it leaves the subscription, so that the next consumer need not wait until this one's
-    lease has run out.
     """
 
     def __init__(
@@ -116,26 +109,14 @@ class Processor:
         transform: Transform,
         *,
         begin: Begin,
-        leave: Leave,
         look_up: LookUp,
         runtime: Runtime,
     ) -> None:
         self._consumer, self._producer, self._transform = consumer, producer, transform
-        self._begin, self._leave, self._look_up, self._runtime = begin, leave, look_up, runtime
+        self._begin, self._look_up, self._runtime = begin, look_up, runtime
 
     async def run(
         self, *, max_messages: int, wait: float, stop: Callable[[], bool], until_empty: bool
-    ) -> Processed:
-        try:
-            return await self._run(max_messages, wait, stop=stop, until_empty=until_empty)
-        finally:
-            try:
-                await self._leave()
-            except TxnConsoleError as error:
-                _log.info("%s has not left: %s", self._consumer.name, error)
-
-    async def _run(
-        self, max_messages: int, wait: float, *, stop: Callable[[], bool], until_empty: bool
     ) -> Processed:
         received = sent = committed = aborted = failures = 0
         while not stop():
