@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
+from tests.support.databases import Databases
 from tests.support.together import at_once
 from txnconsole.idempotency.answers import (
     KEPT,
@@ -124,6 +125,19 @@ def test_expired_rows_are_removed_some_at_a_time_and_no_others() -> None:
     keep(claimed(ASKED), ANSWER)
     assert [drop_expired(2) for _ in range(4)] == [2, 2, 1, 0]
     assert [kept.key for kept in KeptAnswer.objects.all()] == [ASKED.key]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_expired_row_that_somebody_has_locked_is_left_to_the_next_sweep(
+    databases: Databases,
+) -> None:
+    for key in ("held", "free"):
+        keep(claimed(Question("ann", "x", key, b"d")), ANSWER)
+    age(KEPT + timedelta(seconds=1))
+    with databases.locked("idempotency_keptanswer WHERE key = 'held'"):
+        assert drop_expired(2) == 1
+    assert [kept.key for kept in KeptAnswer.objects.all()] == ["held"]
+    assert drop_expired(2) == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -11,6 +11,7 @@ from django.db.models import F, Sum
 from django.db.models.functions import Length, Now
 
 from tests.idempotency.test_answers import age
+from tests.support.databases import Databases
 from tests.support.together import at_once
 from txnconsole.idempotency import answers
 from txnconsole.idempotency.answers import (
@@ -216,6 +217,18 @@ def test_calls_at_once_pass_the_quota_by_no_answer() -> None:
     assert sorted(kept) == [False] * 6 + [True] * 2
     assert sums() == counted()
     assert sums()["ann"] <= QUOTA
+
+
+@pytest.mark.django_db(transaction=True)
+def test_room_is_made_beside_an_answer_that_somebody_has_locked(
+    monkeypatch: pytest.MonkeyPatch, databases: Databases
+) -> None:
+    monkeypatch.setattr(answers, "KEPT_AT_LEAST", timedelta(0))
+    for key in ("held", "free"):
+        assert answered(key, QUOTA // 2 - ROW)
+    with databases.locked("idempotency_keptanswer WHERE key = 'held'"):
+        assert isinstance(claim(asked("next")), Claim)
+    assert {kept.key for kept in KeptAnswer.objects.all()} == {"held", "next"}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from engine.model.txn_id import TxnID
 from tests.jobs.conftest import drive_to_the_end, start_abort
+from tests.support.databases import Databases
 from txnconsole.jobs import retention
 from txnconsole.jobs.models import Job, JobItem
 from txnconsole.workers import tasks
@@ -44,3 +45,15 @@ def test_a_step_takes_a_few_the_oldest_first(
     assert [job.pk for job in Job.objects.all()] == [jobs[0].pk]
     assert retention.drop_ended(kept_days=30) == 1
     assert retention.drop_ended(kept_days=30) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_somebody_has_locked_is_left_to_the_next_step(
+    opened: Callable[..., list[TxnID]], databases: Databases
+) -> None:
+    held, _free = (drive_to_the_end(start_abort(owner, len(opened(1, owner)))) for owner in "pq")
+    Job.objects.update(ended_at=Now() - timedelta(days=31))
+    with databases.locked("jobs_job WHERE id = %s", held.pk):
+        assert retention.drop_ended(kept_days=30) == 1
+    assert [job.pk for job in Job.objects.all()] == [held.pk]
+    assert retention.drop_ended(kept_days=30) == 1

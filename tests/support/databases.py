@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -106,14 +107,17 @@ class Databases:
         _connection(self.coordinator_url).execute(_AS_MIGRATED)
 
     @contextmanager
-    def header_locked(self, txn_id: TxnID) -> Iterator[None]:
-        """As by an operator's forgotten psql: nobody else comes to change the transaction."""
+    def locked(self, rows: LiteralString, *values: object) -> Iterator[None]:
+        """As by an operator's forgotten psql: nobody else comes to change these rows of the
+        coordinators' database, where Django's tables are too."""
         with psycopg.connect(self.coordinator_url) as other:
-            other.execute(
-                "SELECT FROM coordinator.transaction WHERE tc_id = %s AND sequence = %s FOR UPDATE",
-                (txn_id.tc_id, txn_id.sequence),
-            )
+            other.execute(f"SELECT FROM {rows} FOR UPDATE", values)
             yield
+
+    def header_locked(self, txn_id: TxnID) -> AbstractContextManager[None]:
+        """The header of one transaction is locked."""
+        header = "coordinator.transaction WHERE tc_id = %s AND sequence = %s"
+        return self.locked(header, txn_id.tc_id, txn_id.sequence)
 
     @contextmanager
     def empty(self, *names: str) -> Iterator[list[str]]:
