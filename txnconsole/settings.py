@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import sys
 from pathlib import Path
 
@@ -263,6 +264,9 @@ TIME_ZONE = "UTC"
 
 # --- Celery --------------------------------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
+# Without options of its own in the address Celery would check no certificate; redis-py does.
+if REDIS_URL.startswith("rediss:"):
+    CELERY_BROKER_USE_SSL = {"ssl_cert_reqs": ssl.CERT_REQUIRED}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # For ever: after the hundred attempts that Celery has by itself a worker would end.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None

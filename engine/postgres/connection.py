@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 
@@ -23,3 +23,14 @@ class Connection(psycopg.Connection[Any]):
         super().__init__(*arguments, **settings)
         self.prepared: set[Prepared] = set()
         self.generation = 0
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **settings: Any) -> Self:
+        """Make one, as psycopg does; ``refused``, among the settings, is told why it could not be:
+        a pool keeps that to itself."""
+        refused = settings.pop("refused")
+        try:
+            return super().connect(conninfo, **settings)
+        except psycopg.Error as error:
+            refused(error)
+            raise

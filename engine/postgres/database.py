@@ -174,6 +174,8 @@ class Database:
         #: How many connections were ever made. A crash of the server ends all of them, so while
         #: this number stays the same, no crash has undone what was read or written before.
         self.connections = 0
+        #: Why the last connection that was tried could not be made; empty when it was made.
+        self._refusal = ""
         self._queries: dict[str, LiteralString] = {}
         for file in ("session", *files):
             self._queries |= queries(file)
@@ -190,6 +192,7 @@ class Database:
             configure=self._configure,
             name=name,
             kwargs={
+                "refused": self._note_refusal,
                 "autocommit": True,
                 "row_factory": namedtuple_row,
                 "application_name": f"txnconsole {name}",
@@ -288,8 +291,13 @@ class Database:
 
     def _configure(self, connection: Connection) -> None:
         self.connections += 1
+        self._refusal = ""
         self._pool_cache.welcome(connection)
         offsets.register(connection)
+
+    def _note_refusal(self, error: pg.Error) -> None:
+        # Before these words stands the server's address, which is nobody's business.
+        self._refusal = _first_line(error).rpartition(" failed: ")[2]
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Connection]:
@@ -357,6 +365,8 @@ class Database:
                 self._pool.check()
             reason = f"{self.name} cannot serve this now: {_first_line(error)}."
             if isinstance(error, PoolTimeout):
+                if self._refusal:
+                    reason = f"{reason.rstrip('.')} ({self._refusal})."
                 absences.note(self.name, reason)
             raise self._unavailable(reason) from error
 

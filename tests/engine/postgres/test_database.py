@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from engine.postgres.database import Database, Session
@@ -229,6 +230,35 @@ def test_an_unreachable_server_is_unavailable_without_its_password() -> None:
     assert "hush" not in refused.value.message
     assert refused.value.message.startswith("test cannot serve this now")
     assert refused.value.message.endswith(".")
+
+
+def test_who_gets_no_connection_is_told_what_the_server_says_and_not_where_it_is(
+    databases: Databases,
+) -> None:
+    renamed = Database(
+        "test",
+        make_conninfo(databases.coordinator_url, dbname="renamed"),
+        files=(),
+        unavailable=CoordinatorUnavailable,
+        pool_size=1,
+    )
+    with pytest.raises(CoordinatorUnavailable) as refused, renamed.session():
+        pass
+    renamed.close()
+    assert refused.value.message.endswith('(FATAL:  database "renamed" does not exist).')
+    assert "connection to server" not in refused.value.message
+
+
+@pytest.mark.parametrize("pool_size", [1])
+def test_who_waits_for_others_is_told_nothing_of_a_server_that_has_answered_since(
+    database: Database, pool_size: int
+) -> None:
+    database._note_refusal(pg.OperationalError("the server failed: FATAL: it starts."))
+    with database.session():
+        database._pool.timeout = 0.05
+        with pytest.raises(CoordinatorUnavailable) as refused, database.session():
+            pass
+    assert "FATAL" not in refused.value.message
 
 
 def test_a_closed_database_is_unavailable(database: Database) -> None:
