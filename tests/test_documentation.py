@@ -21,7 +21,7 @@ SOURCES = [
 MADE = {"build/openapi.json", "build/soak.json", "login.json", "tour.py"}
 #: PostgreSQL's and OpenTelemetry's.
 FOREIGN = {
-    *("pg_basebackup", "pg_dumpall", "parentbased_traceidratio"),
+    *("pg_basebackup", "pg_dumpall", "parentbased_traceidratio", "ssl_ca_certs"),
     *("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_TRACES_SAMPLER_ARG"),
 }
 

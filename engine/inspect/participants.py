@@ -34,10 +34,11 @@ _Part = PartitionParticipant | SubscriptionParticipant
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantAudit:
     """One participant of a transaction: what the coordinator recorded of it (None: it is not listed
-    there), what it says itself, and how the two disagree."""
+    there), what it says itself, and how the two disagree. ``topic_id`` as participants have it."""
 
     txn_id: TxnID
     broker: str
+    topic_id: int
     partition: PartitionName | None = None
     subscription: SubscriptionName | None = None
     recorded: ParticipantState | None
@@ -52,17 +53,20 @@ class ParticipantAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Atomicity:
-    """A transaction and all its participants."""
+    """A transaction and all its participants. ``unasked``: brokers that could not be asked whether
+    they hold anything of it that is not listed, and why."""
 
     transaction: Transaction
     participants: tuple[ParticipantAudit, ...]
+    unasked: Mapping[str, str]
 
     @property
     def agreed(self) -> bool | None:
-        """Whether all participants agree; None when none disagrees but one could not be asked."""
+        """Whether all participants agree; None when none disagrees but one could not be asked, or
+        a broker that may have one."""
         if any(part.discords for part in self.participants):
             return False
-        if any(part.says is Says.UNAVAILABLE for part in self.participants):
+        if self.unasked or any(part.says is Says.UNAVAILABLE for part in self.participants):
             return None
         return True
 
@@ -71,9 +75,8 @@ def atomicity(reading: Reading, transaction: Transaction) -> Atomicity:
     """Ask every participant of a transaction, and every broker whether it holds anything of the
     transaction that is not listed."""
     listed = audit(reading, [transaction])
-    return Atomicity(
-        transaction=transaction, participants=(*listed, *_unlisted(reading, transaction))
-    )
+    unlisted, unasked = _unlisted(reading, transaction)
+    return Atomicity(transaction=transaction, participants=(*listed, *unlisted), unasked=unasked)
 
 
 def audit(reading: Reading, transactions: Sequence[Transaction]) -> list[ParticipantAudit]:
@@ -197,6 +200,7 @@ def _of_partition(txn: Transaction, part: PartitionParticipant, row: Row) -> Par
     return ParticipantAudit(
         txn_id=txn.txn_id,
         broker=part.broker,
+        topic_id=part.topic_id,
         partition=part.partition,
         recorded=part.state,
         says=testimony.says,
@@ -227,6 +231,7 @@ def _of_subscription(txn: Transaction, part: SubscriptionParticipant, row: Row) 
     return ParticipantAudit(
         txn_id=txn.txn_id,
         broker=part.broker,
+        topic_id=part.topic_id,
         subscription=part.subscription,
         recorded=part.state,
         says=testimony.says,
@@ -240,6 +245,7 @@ def _unavailable(txn: Transaction, part: _Part, why: str) -> ParticipantAudit:
     return ParticipantAudit(
         txn_id=txn.txn_id,
         broker=part.broker,
+        topic_id=part.topic_id,
         partition=part.partition if isinstance(part, PartitionParticipant) else None,
         subscription=part.subscription if isinstance(part, SubscriptionParticipant) else None,
         recorded=part.state,
@@ -248,32 +254,37 @@ def _unavailable(txn: Transaction, part: _Part, why: str) -> ParticipantAudit:
     )
 
 
-def _unlisted(reading: Reading, transaction: Transaction) -> list[ParticipantAudit]:
-    """The participants that hold something of a transaction and are not listed by its
-    coordinator."""
+def _unlisted(
+    reading: Reading, transaction: Transaction
+) -> tuple[list[ParticipantAudit], dict[str, str]]:
+    """The participants that hold something of a transaction and are not listed by its coordinator;
+    and which brokers could not be asked, and why."""
     txn_id = transaction.txn_id
     key = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
-    partitions = {part.partition for part in transaction.partitions}
-    subscriptions = {(part.subscription, part.broker) for part in transaction.subscriptions}
+    listed = {
+        *((part.topic_id, part.partition, part.broker) for part in transaction.partitions),
+        *((part.topic_id, part.subscription, part.broker) for part in transaction.subscriptions),
+    }
     found: list[ParticipantAudit] = []
-    spans, _ = reading.on_each("spans_of_txn", **key)
+    spans, unasked = reading.on_each("spans_of_txn", **key)
+    holders, unasked_of_acks = reading.on_each("ack_holders_of_txn", **key)
     for database, rows in spans.items():
         for row in rows:
             name = partition_of(row)
-            if name not in partitions:
-                found.append(_unregistered(txn_id, database, partition=name))
-    holders, _ = reading.on_each("ack_holders_of_txn", **key)
+            if (row.topic_id, name, database.name) not in listed:
+                found.append(_unregistered(txn_id, database, row, partition=name))
     for database, rows in holders.items():
         for row in rows:
             subscription = subscription_of(row)
-            if (subscription, database.name) not in subscriptions:
-                found.append(_unregistered(txn_id, database, subscription=subscription))
-    return found
+            if (row.topic_id, subscription, database.name) not in listed:
+                found.append(_unregistered(txn_id, database, row, subscription=subscription))
+    return found, unasked | unasked_of_acks
 
 
 def _unregistered(
     txn_id: TxnID,
     database: Database,
+    row: Row,
     *,
     partition: PartitionName | None = None,
     subscription: SubscriptionName | None = None,
@@ -281,6 +292,7 @@ def _unregistered(
     return ParticipantAudit(
         txn_id=txn_id,
         broker=database.name,
+        topic_id=row.topic_id,
         partition=partition,
         subscription=subscription,
         recorded=None,

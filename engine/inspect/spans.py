@@ -27,7 +27,8 @@ def with_spans(reading: Reading, log: PartitionLogs, transaction: Transaction) -
     """The transaction with what brokers know of its open partitions; each broker is asked once.
 
     A partition that is recovering or gone is then asked by itself, which rebuilds it or tells what
-    is wrong. When a broker does not answer, that is its partitions' ``last_error``.
+    is wrong; of a topic that has been deleted nothing more is told, whatever has its name now. When
+    a broker does not answer, that is its partitions' ``last_error``.
     """
     open_ = [part for part in transaction.partitions if part.messages is None]
     told: dict[tuple[int, int], PartitionParticipant] = {}
@@ -99,8 +100,14 @@ def _of_broker(
     except EngineError as error:
         return [_failed(part, error) for part in parts]
     alive = {(row.topic_id, row.number): row for row in rows if row.alive}
+    others = [part for part in parts if _key(part) not in alive]
+    there = {_key(part) for part in reading.those_there(others)}
     return [
-        _spanned(part, alive[_key(part)]) if _key(part) in alive else _alone(log, part, txn_id)
+        _spanned(part, alive[_key(part)])
+        if _key(part) in alive
+        else _alone(log, part, txn_id)
+        if _key(part) in there
+        else part
         for part in parts
     ]
 

@@ -72,7 +72,7 @@ def test_participants_say_what_they_know(
     answer = program.get(f"/transactions/{txn_id}/participants").json
     [part] = answer["participants"]
     assert (answer["agreed"], part["says"], part["marker_offset"]) == (True, "COMMITTED", 2)
-    assert part["discords"] == []
+    assert (part["discords"], answer["unavailable"]) == ([], {})
 
 
 def test_history_answers_a_moment_an_offset_and_a_range(program: Caller, topic: str) -> None:

@@ -60,7 +60,7 @@ def _document(
     cut: Sequence[str],
 ) -> dict[str, Any]:
     said = {_name(one): one for one in atomicity.participants}
-    away = {
+    away = dict(atomicity.unasked) | {
         one.broker: one.detail or "It did not answer."
         for one in atomicity.participants
         if one.says is Says.UNAVAILABLE
@@ -176,12 +176,13 @@ def _entry(one: AuditEntry) -> dict[str, Any]:
 
 def _name(
     one: PartitionParticipant | SubscriptionParticipant | ParticipantAudit,
-) -> tuple[str, str]:
+) -> tuple[str, str, int]:
+    """Who it is: a topic that was made anew has the name of the one before."""
     if isinstance(one, ParticipantAudit):
-        return str(one.partition or one.subscription), one.broker
+        return str(one.partition or one.subscription), one.broker, one.topic_id
     if isinstance(one, PartitionParticipant):
-        return str(one.partition), one.broker
-    return str(one.subscription), one.broker
+        return str(one.partition), one.broker, one.topic_id
+    return str(one.subscription), one.broker, one.topic_id
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -10,6 +10,8 @@ import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic import TopicSettings
 from tests.console.conftest import SECRET, Orders, begin
 from tests.console.support import asked
 from tests.engine.support import unreachable
@@ -133,3 +135,15 @@ def test_the_document_of_a_transaction_names_a_broker_that_is_away(
     assert list(told["unavailable"]) == [broker]
     assert told["agreed"] is None
     assert told["partitions"][0]["says"] == "UNAVAILABLE"
+
+
+def test_the_document_tells_a_topic_that_is_made_anew_from_the_one_before(
+    orders: Orders, engine: Engine, operator: Client
+) -> None:
+    engine.topics.delete(orders.partition.topic, force=True)
+    engine.topics.create(orders.partition.topic, TopicSettings(partitions=1))
+    engine.produce(orders.partition, [NewMessage(payload=b"anew")], txn_id=orders.open)
+    document = json.loads(operator.get(f"/transactions/{orders.open}/bundle.json").content)
+    told = [(part["recorded"], part["says"]) for part in document["partitions"]]
+    assert sorted(told) == [("aborted", "GONE"), ("pending", "OPEN")]
+    assert document["not_listed"] == []

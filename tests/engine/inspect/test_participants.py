@@ -7,6 +7,7 @@ import pytest
 from engine import Engine
 from engine.model.agreement import Discord, Says
 from engine.model.errors import PartitionUnavailable
+from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -271,3 +272,42 @@ def test_what_is_left_of_a_subscription_says_nothing_while_its_home_is_away(
         assert set(said(engine, txn).values()) == {Says.UNAVAILABLE}
         assert engine.inspect.participants(txn).agreed is None
     assert set(said(engine, txn).values()) == {Says.GONE}
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_a_broker_that_may_hold_something_unlisted_leaves_the_answer_open(
+    engine: Engine, lists: bool
+) -> None:
+    make_topic(engine, partitions=2)
+    txn = open_txn(engine)
+    if lists:
+        engine.produce(P0, batch("a"), txn_id=txn)
+    away = engine.log.locate(P1).database.name
+    with unreachable(engine, away):
+        found = engine.inspect.participants(txn)
+    assert (found.agreed, set(found.unasked)) == (None, {away})
+    assert engine.inspect.participants(txn).agreed is True
+
+
+@pytest.mark.parametrize("buffer", BufferKind)
+def test_a_topic_that_is_made_anew_is_not_taken_for_the_one_before(
+    engine: Engine, buffer: BufferKind
+) -> None:
+    txn = open_txn(engine)
+    make_topic(engine, buffer=buffer)
+    engine.produce(P0, batch("a", "b"), txn_id=txn)
+    engine.topics.delete(TOPIC, force=True)
+    make_topic(engine, buffer=buffer)
+    engine.produce(P0, batch("c"), txn_id=txn)
+
+    before, anew = engine.inspect.transaction(txn).partitions
+    assert (before.messages, anew.messages) == (None, 1)
+    parts = engine.inspect.participants(txn).participants
+    assert {part.topic_id: part.says for part in parts} == {
+        before.topic_id: Says.GONE,
+        anew.topic_id: Says.OPEN,
+    }
+    coordinator_sql(
+        engine, "DELETE FROM coordinator.txn_partition WHERE topic_id = %s", anew.topic_id
+    )
+    assert discords(engine, txn) == {Discord.UNREGISTERED}

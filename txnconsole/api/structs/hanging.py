@@ -200,12 +200,14 @@ class ParticipantOfTransaction(Answer):
 
 
 class TransactionParticipants(Answer):
-    """``agreed`` is null while a participant cannot be asked."""
+    """``agreed`` is null while a participant cannot be asked, or a broker whether it has one that
+    is not listed: ``unavailable`` names those, with the reason."""
 
     txn_id: TxnIDText
     status: TxnStatus
     agreed: bool | None
     participants: list[ParticipantOfTransaction]
+    unavailable: dict[str, str]
 
     @classmethod
     def of(cls, found: Atomicity) -> TransactionParticipants:
@@ -214,6 +216,7 @@ class TransactionParticipants(Answer):
             status=found.transaction.status,
             agreed=found.agreed,
             participants=[ParticipantOfTransaction.of(each) for each in found.participants],
+            unavailable=dict(found.unasked),
         )
 
 
