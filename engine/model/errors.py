@@ -25,7 +25,11 @@ class EngineError(Exception):
 
 
 class InvalidRequest(EngineError):
-    """The request is malformed; ``data["errors"]`` names each field and what is wrong with it."""
+    """The request is malformed; ``data["errors"]`` names each field and what is wrong with it.
+
+    Attributes:
+        wrong: the same, what is wrong by the name of its field.
+    """
 
     code = "InvalidRequest"
 
@@ -37,8 +41,8 @@ class InvalidRequest(EngineError):
             field: the name of the field in the REST contract; ``""`` for the body as a whole. Or a
                 mapping from several names to what is wrong with each.
         """
-        wrong = {field: message} if isinstance(field, str) else field
-        errors = [{"field": name, "message": text} for name, text in wrong.items()]
+        self.wrong = {field: message} if isinstance(field, str) else field
+        errors = [{"field": name, "message": text} for name, text in self.wrong.items()]
         super().__init__(message, errors=errors, **data)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from html import unescape
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -79,6 +82,14 @@ def signed_in(role: str, *, name: str = "") -> Client:
     client = Client()
     client.force_login(user)
     return client
+
+
+def fault_beside(answer: Any, name: str) -> str:
+    """What is said to be wrong with a field, to whoever does not see what stands beside it too."""
+    text = answer.content.decode()
+    assert re.search(rf'aria-describedby="[^"]*\bid_{name}_error"', text), text
+    [told] = re.findall(rf'id="id_{name}_error"[^>]*>([^<]*)<', text)
+    return unescape(told)
 
 
 def begin(engine: Engine, *, client: str = "", timeout_ms: int = 60_000) -> TxnID:

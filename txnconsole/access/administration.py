@@ -100,24 +100,35 @@ def change_user(
     settings: UserSettings,
     *,
     reason: str = "",
+    before: frozenset[Role] | None = None,
     revoke_tokens: bool = False,
     new: bool = False,
 ) -> tuple[User, bool]:
     """Create or change a user; returns whether it was created.
 
     Args:
+        before: the roles that are to be replaced; None: whatever it has.
         new: only create it.
         revoke_tokens: also end the user's tokens that permit anything that its new roles do
             not.
 
     Raises:
         NotYours: somebody would lock themselves out.
-        InvalidRequest: the password is too easy to guess; or it is to be new and is not.
+        InvalidRequest: the password is too easy to guess; it is to be new and is not; or it has
+            other roles than ``before`` by now.
     """
     with recorded_atomically(Change(actor, "user.put", f"user:{name}", reason)) as recording:
-        _refuse_locking_oneself_out(principal, name, settings)
-        _lock(name)  # What it is before is what is changed.
+        if not new:
+            _refuse_locking_oneself_out(principal, name, settings)
+        user = _lock(name)  # What it is before is what is changed.
         recording.before = _facts(name)
+        if user is not None and before not in (None, found := roles_of(user)):
+            had = ", ".join(sorted(found)) or "no role"
+            raise InvalidRequest(
+                f"Somebody else has changed its roles: it has {had} now. Send it once more to have"
+                " it as it stands here.",
+                field="roles",
+            )
         user, created = put_user(name, settings, new=new)
         recording.after = {
             **_facts(name),

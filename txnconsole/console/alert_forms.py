@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.errors import AlertSettingsChanged
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
@@ -269,10 +269,10 @@ def refusal_shown_in(form: forms.Form) -> Generator[None]:
         yield
     except EngineError as error:
         told = False
-        for each in error.data.get("errors") or []:  # type: ignore[attr-defined]
-            name = _NAMES.get(each["field"], each["field"])
+        for field, text in error.wrong.items() if isinstance(error, InvalidRequest) else ():
+            name = _NAMES.get(field, field)
             if name in form.fields:
-                form.add_error(name, f"It {each['message']}.")
+                form.add_error(name, f"It {text}.")
                 told = True
         if not told:
             form.add_error(None, error.message)

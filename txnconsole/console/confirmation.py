@@ -3,7 +3,7 @@
 The same form is in a dialog or, without JavaScript, on a page of its own. After a refusal the form
 stays and says why: with 422 for wrong input, with 409 or 503 for an error of the engine. These
 statuses mean that the answer is the form; with any other, such as the 403 of somebody who may not
-do this any more, the form on the page stays as it is (``hx-status`` in confirm_form.html).
+do this any more, the form in the dialog stays as it is (``hx-status`` in dialog_form.html).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 from django import forms
 from django.http import HttpResponse
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.console.page import ConsoleRequest, show
 from txnconsole.console.shown_once import show_once
 
@@ -91,7 +91,7 @@ def ask(
     try:
         outcome = change(form)
     except EngineError as error:
-        form.add_error(None, error.message)
+        tell_refusal(form, error)
         return _show(request, confirmation, form, status=503 if error.retryable else 409)
     if outcome.goes_to is not None:
         return show_once(request, outcome.goes_to, outcome.told)
@@ -103,6 +103,16 @@ def ask(
     )
     response["HX-Trigger"] = "changed"
     return response
+
+
+def tell_refusal(form: forms.Form, error: EngineError) -> None:
+    """Say why a change was refused beside the field that the error names, or for the whole form."""
+    wrong = error.wrong if isinstance(error, InvalidRequest) else {}
+    told = [(name, text) for name, text in wrong.items() if name in form.fields]
+    for name, text in told:
+        form.add_error(name, text)
+    if not told:
+        form.add_error(None, error.message)
 
 
 def _show(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django import forms
+from django.http import QueryDict
 
 from txnconsole.access.masking import Effect, Part
 from txnconsole.access.roles import Role
@@ -118,8 +120,13 @@ class NewUserForm(forms.Form):
 
 
 class RolesForm(ReasonForm):
-    """The roles that a user is to have."""
+    """The roles that a user is to have; ``before``: those that it had when the form was shown."""
 
+    before = forms.MultipleChoiceField(
+        required=False,
+        choices=[(str(role), str(role)) for role in Role],
+        widget=forms.MultipleHiddenInput,
+    )
     roles = forms.MultipleChoiceField(
         required=False,
         choices=[(str(role), str(role)) for role in Role],
@@ -128,6 +135,13 @@ class RolesForm(ReasonForm):
     revoke_tokens = forms.BooleanField(
         required=False, label="Revoke its tokens that permit more than these roles"
     )
+
+    def take_for_seen(self, roles: Iterable[Role]) -> None:
+        """Sent once more, the form replaces these roles, of which it tells."""
+        data = QueryDict(mutable=True)
+        data.update(self.data)
+        data.setlist("before", sorted(roles))
+        self.data = data
 
 
 class MaskingForm(forms.Form):

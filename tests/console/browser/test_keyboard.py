@@ -190,3 +190,25 @@ def test_a_dialog_whose_opener_is_gone_when_it_closes_leaves_the_focus_in_the_pa
     page.keyboard.press("Escape")
     expect(page.locator("#dialog")).to_be_hidden()
     expect(page.locator("#main")).to_be_focused()
+
+
+def test_a_form_on_a_page_of_its_own_leads_to_what_is_wrong_and_then_to_what_it_has_done(
+    watched: Watched, producer: Producer
+) -> None:
+    """As it is opened in another tab, or by an address that somebody has sent."""
+    page = watched.page
+    txn_id = producer.begin()
+    silence = ("/alerts/silence", "#id_objects_matching", f"transaction:{txn_id}")
+    for address, field, text in ((f"/transactions/{txn_id}/abort", "", ""), silence):
+        page.goto(address)
+        if field:
+            page.locator(field).fill("")
+        page.locator("main form[method=post] [type=submit]").press("Enter")
+        expect(page.locator("main [aria-invalid=true]").first).to_be_focused()
+        if field:
+            page.keyboard.type(text)
+        page.locator("#id_reason").fill("left hanging by a dead producer")
+        page.locator("main form[method=post] [type=submit]").press("Enter")
+        page.wait_for_url(re.compile(rf"/transactions/{txn_id}$|/alerts/silences$"))
+    expect(page.locator("main")).to_contain_text(txn_id)
+    assert [each for each in watched.take_complaints() if "status of 422" not in each] == []

@@ -12,7 +12,7 @@ from django.test import Client
 from engine import Engine
 from engine.coordinator import listing
 from engine.model.txn_status import TxnAction
-from tests.console.conftest import Orders, signed_in
+from tests.console.conftest import Orders, fault_beside, signed_in
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.views import coordinators
 
@@ -80,6 +80,7 @@ def test_an_admin_makes_more_with_a_reason(engine: Engine, db: None) -> None:
     assert (entry.reason, entry.result) == (SCALE["reason"], "done")
     fewer = admin.post("/coordinators/scale", SCALE | {"count": 2})
     assert fewer.status_code == 409
+    assert "their number never shrinks" in fault_beside(fewer, "count")
     assert len(engine.coordinator.stats()) == 6
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from engine import Engine
-from tests.console.conftest import signed_in
+from tests.console.conftest import fault_beside, signed_in
 from tests.support.together import meet
 from txnconsole.access.models import Token
 from txnconsole.access.principal import ALL_TOPICS
@@ -253,9 +254,9 @@ def test_a_user_is_disabled_given_roles_and_a_password(admin: Client) -> None:
     password = secret_in(admin.get(made["Location"]).content.decode())
     assert Client().login(username="ann", password=password)
     assert not Client().login(username="ann", password="old horse staple")
-    assert admin.post("/settings/users/ann/activity", REASON).status_code == 302
+    assert admin.post("/settings/users/ann/disable", REASON).status_code == 302
     assert recognise(secret) is None
-    assert admin.post("/settings/users/ann/activity", REASON).status_code == 302
+    assert admin.post("/settings/users/ann/activate", REASON).status_code == 302
     assert recognise(secret) is not None
     assert AuditEntry.objects.filter(action="user.put", reason=REASON["reason"]).count() == 4
 
@@ -279,8 +280,8 @@ def test_of_two_who_make_one_user_at_once_only_the_first_does(
 def test_a_session_of_before_a_user_was_disabled_stays_ended(
     admin: Client, operator: Client, viewer: Client
 ) -> None:
-    for _ in range(2):
-        assert admin.post("/settings/users/a-viewer/activity", REASON).status_code == 302
+    for what in ("disable", "activate"):
+        assert admin.post(f"/settings/users/a-viewer/{what}", REASON).status_code == 302
     assert viewer.get("/topics").status_code == 302
     assert operator.get("/topics").status_code == 200
     viewer.force_login(User.objects.get(username="a-viewer"))
@@ -288,10 +289,72 @@ def test_a_session_of_before_a_user_was_disabled_stays_ended(
 
 
 def test_nobody_locks_itself_out(admin: Client) -> None:
-    for what in ("activity", "roles"):
+    for what in ("disable", "roles"):
         answer = admin.post(f"/settings/users/a-admin/{what}", REASON | {"roles": ["viewer"]})
         assert answer.status_code == 409
         assert "Another admin must do this" in answer.content.decode()
+
+
+def test_who_disables_a_user_that_somebody_has_just_disabled_lets_nobody_in_again(
+    admin: Client,
+) -> None:
+    User.objects.create_user("ann")
+    [address] = re.findall(r'action="(/settings/users/ann/(?!roles|password)\w+)"', shown(admin))
+    for _ in range(2):
+        assert admin.post(address, REASON).status_code == 302
+        assert not User.objects.get(username="ann").is_active
+    [other] = re.findall(r'action="(/settings/users/ann/(?!roles|password)\w+)"', shown(admin))
+    for _ in range(2):
+        assert admin.post(other, REASON).status_code == 302
+        assert User.objects.get(username="ann").is_active
+
+
+def shown(admin: Client) -> str:
+    return admin.get("/settings/users/ann").content.decode()
+
+
+def test_roles_that_somebody_else_has_changed_are_replaced_only_when_asked_once_more(
+    admin: Client,
+) -> None:
+    ann = User.objects.create_user("ann")
+    address = "/settings/users/ann/roles"
+    before = {"before": hidden(admin.get(address), "before"), "roles": ["operator"]}
+    ann.groups.add(Group.objects.get_or_create(name="viewer")[0])
+    refused = admin.post(address, REASON | before)
+    assert refused.status_code == 409
+    assert "it has viewer now" in fault_beside(refused, "roles")
+    assert [group.name for group in ann.groups.all()] == ["viewer"]
+    again = {"before": hidden(refused, "before"), "roles": ["operator"]}
+    assert admin.post(address, REASON | again).status_code == 302
+    assert [group.name for group in ann.groups.all()] == ["operator"]
+
+
+def hidden(answer: Any, name: str) -> list[str]:
+    """What the form sends along."""
+    found: list[str] = re.findall(rf'type="hidden" name="{name}" value="([^"]*)"', text_of(answer))
+    return found
+
+
+def text_of(answer: Any) -> str:
+    text: str = answer.content.decode()
+    return text
+
+
+def test_a_user_that_there_is_is_not_made_again_whoever_asks(admin: Client) -> None:
+    User.objects.create_user("ann")
+    for name in ("ann", "a-admin"):
+        refused = admin.post("/settings/users", {"name": name, "roles": ["viewer"]})
+        assert "There is a user of that name already." in fault_beside(refused, "name")
+
+
+def test_a_token_without_a_role_or_for_nobody_says_so_where_that_is_put_right(
+    admin: Client,
+) -> None:
+    form = {"topics": "public/**", "days": "30"}
+    refused = admin.post("/settings/tokens", form)
+    assert "Choose a role at least." in fault_beside(refused, "roles")
+    refused = admin.post("/settings/tokens", form | {"roles": ["viewer"], "user": "nobody"})
+    assert "no user nobody" in fault_beside(refused, "user")
 
 
 def test_retention_has_an_address_of_its_own(viewer: Client) -> None:

@@ -12,7 +12,7 @@ from engine import Engine
 from engine.model.errors import TopicNotFound
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
-from tests.console.conftest import TOPIC, Orders, signed_in
+from tests.console.conftest import TOPIC, Orders, fault_beside, signed_in
 from tests.console.views.test_partition import words
 from tests.engine.support import unreachable
 from txnconsole.audit.models import AuditEntry
@@ -137,7 +137,7 @@ def test_a_topic_is_deleted_under_its_name_and_when_nobody_holds_it(
     assert "It has messages of 1 open transaction." in words(admin, here)
     wrong = admin.post(here, {"name": "orders", "reason": REASON})
     assert wrong.status_code == 409
-    assert "The name to write is" in wrong.content.decode()
+    assert "The name to write is" in fault_beside(wrong, "name")
     held = admin.post(here, {"name": str(TOPIC), "reason": REASON})
     assert held.status_code == 409
     assert str(orders.open) in held.content.decode()

@@ -161,10 +161,9 @@ def start(request: ConsoleRequest, kind: str) -> HttpResponse:
 
 def _first_wrong(refused: EngineError, form: RunForm) -> str:
     """The field beside which the form says why it was refused; empty where that is about none."""
-    for each in refused.data.get("errors") or []:  # type: ignore[attr-defined]
-        if (name := str(each["field"]).removeprefix("parameters.")) in form.fields:
-            return name
-    return ""
+    wrong = refused.wrong if isinstance(refused, InvalidRequest) else ()
+    names = (field.removeprefix("parameters.") for field in wrong)
+    return next((name for name in names if name in form.fields), "")
 
 
 def _started(request: ConsoleRequest, kind: str, form: RunForm) -> PipelineRun:

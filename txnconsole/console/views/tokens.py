@@ -10,9 +10,10 @@ from django.views.decorators.http import require_http_methods
 
 from engine.model.errors import EngineError
 from txnconsole.access.administration import create_token, grantable, revoke_token
+from txnconsole.access.errors import UserNotFound
 from txnconsole.access.roles import Permission, Role
 from txnconsole.access.tokens import find_token, list_tokens
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask, tell_refusal
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page
 from txnconsole.console.settings_forms import TokenForm
@@ -34,8 +35,10 @@ def tokens(request: ConsoleRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             token, secret = _create(request, form)
+        except UserNotFound as error:
+            form.add_error("user", error.message)
         except EngineError as error:
-            form.add_error(None, error.message)
+            tell_refusal(form, error)
         else:
             told = {"title": f"Token {token.pk} of {token.user}", "secret": secret}
             return show_once(request, reverse("console:settings-tokens"), told)

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, InvalidRequest
 from txnconsole.access.administration import change_user
 from txnconsole.access.roles import GRANTS, Permission, Role
 from txnconsole.access.tokens import list_tokens
@@ -96,13 +96,18 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
 
     def change(form: RolesForm) -> Outcome:
         chosen = frozenset(Role(role) for role in form.cleaned_data["roles"])
-        _put(
-            request,
-            name,
-            UserSettings(roles=chosen),
-            form,
-            revoke_tokens=form.cleaned_data["revoke_tokens"],
-        )
+        try:
+            _put(
+                request,
+                name,
+                UserSettings(roles=chosen),
+                form,
+                revoke_tokens=form.cleaned_data["revoke_tokens"],
+                before=frozenset(map(Role, form.cleaned_data["before"])),
+            )
+        except InvalidRequest:
+            form.take_for_seen(roles_of(find_user(name)))
+            raise
         return Outcome(title=f"{name} has other roles now", goes_to=_address(name))
 
     return ask(
@@ -110,35 +115,42 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
         _confirmation(found, "roles", f"Change the roles of {name}", effects, "Change roles"),
         RolesForm,
         change,
-        initial={"roles": sorted(roles_of(found))},
+        initial={"roles": sorted(roles_of(found)), "before": sorted(roles_of(found))},
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
-def activity(request: ConsoleRequest, name: str) -> HttpResponse:
-    """Disable a user, or enable it again."""
-    found = find_user(user_name(name))
-    active = not found.is_active
-    if active:
-        title, verb = f"Let {name} in again?", "Activate"
-        effects = [
-            "It can sign in.",
-            "Its tokens that were not revoked hold again.",
-        ]
-    else:
-        title, verb = f"Disable {name}?", "Disable"
-        effects = [
-            "It is signed out, and all its tokens are refused within two seconds.",
-            "Its transactions and its entries in the audit log stay.",
-        ]
+def disable(request: ConsoleRequest, name: str) -> HttpResponse:
+    """Disable a user; once more it changes nothing."""
+    effects = [
+        "It is signed out, and all its tokens are refused within two seconds.",
+        "Its transactions and its entries in the audit log stay.",
+    ]
+    confirmation = _confirmation(
+        find_user(user_name(name)), "disable", f"Disable {name}?", effects, "Disable", harm=True
+    )
 
     def change(form: ReasonForm) -> Outcome:
-        _put(request, name, UserSettings(active=active), form)
-        done = "may sign in again" if active else "is disabled"
-        return Outcome(title=f"{name} {done}", goes_to=_address(name))
+        _put(request, name, UserSettings(active=False), form)
+        return Outcome(title=f"{name} is disabled", goes_to=_address(name))
 
-    confirmation = _confirmation(found, "activity", title, effects, verb, harm=not active)
+    return ask(request, confirmation, ReasonForm, change)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page(Permission.ACCESS_MANAGE)
+def activate(request: ConsoleRequest, name: str) -> HttpResponse:
+    """Enable a user again; once more it changes nothing."""
+    effects = ["It can sign in.", "Its tokens that were not revoked hold again."]
+    confirmation = _confirmation(
+        find_user(user_name(name)), "activate", f"Let {name} in again?", effects, "Activate"
+    )
+
+    def change(form: ReasonForm) -> Outcome:
+        _put(request, name, UserSettings(active=True), form)
+        return Outcome(title=f"{name} may sign in again", goes_to=_address(name))
+
     return ask(request, confirmation, ReasonForm, change)
 
 
@@ -191,6 +203,7 @@ def _put(
     form: ReasonForm,
     *,
     revoke_tokens: bool = False,
+    before: frozenset[Role] | None = None,
 ) -> None:
     change_user(
         actor_of(request),
@@ -199,6 +212,7 @@ def _put(
         settings,
         reason=form.cleaned_data["reason"],
         revoke_tokens=revoke_tokens,
+        before=before,
     )
 
 
