@@ -92,9 +92,9 @@ def matched(text: str, *, me: str, most: int) -> Selection:
     return chosen(ids, most=most, origin={"query": text})
 
 
-def failed_of(job: Job, *, most: int) -> Selection:
-    """Select what a job has failed to abort, to try it again."""
-    items = JobItem.objects.filter(job=job, state=ItemState.FAILED).order_by("number")
+def not_done_by(job: Job, *, most: int) -> Selection:
+    """Select what a job that is over has failed to abort, or has not come to."""
+    items = JobItem.objects.filter(job=job).exclude(state=ItemState.DONE).order_by("number")
     ids = [txn_id_of(item) for item in items[: most + 1]]
     return chosen(ids, most=most, origin={"retry_of": job.pk})
 

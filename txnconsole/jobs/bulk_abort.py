@@ -38,6 +38,8 @@ MAX_TRANSACTIONS = 10_000
 _OBJECT = "transaction:"
 #: As many headers as a page looks at: a smaller one would have most of them looked at again.
 _PAGE = 5000
+#: Among so many transactions that are aborting those of a job are counted.
+_ABORTING = 1000
 
 
 def matching(
@@ -118,6 +120,16 @@ def abort_items(job: Job, items: Sequence[JobItem]) -> list[ItemResult]:
     return [
         _result(job, item, found.get(txn_id)) for item, txn_id in zip(items, txn_ids, strict=True)
     ]
+
+
+def on_their_way(job: Job) -> int:
+    """How many of the job's aborts are decided and not carried out by all brokers yet; of very many
+    aborts, of whomever, the newest are looked at."""
+    if not job.done:
+        return 0
+    aborting = TransactionFilter(statuses=(TxnStatus.ABORTING,))
+    found = engine().coordinator.list(aborting, limit=_ABORTING).items
+    return sum(transaction.end_detail == _detail(job) for transaction in found)
 
 
 def _result(job: Job, item: JobItem, ended: Transaction | None) -> ItemResult:

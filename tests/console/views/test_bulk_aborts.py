@@ -13,6 +13,7 @@ from engine.model.txn_status import TxnAction, TxnStatus
 from tests.console.conftest import Orders, begin, finish, signed_in
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console import bulk_limits
+from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.jobs import driving
 from txnconsole.jobs.models import Job, JobItem
 
@@ -103,6 +104,8 @@ def test_an_operator_takes_fewer_at_once_than_an_administrator(
     text = operator.get(f"{NEW}?all=1&q=state:open").content.decode()
     assert frozen(text) == " ".join(ids[:2])
     assert "More match" in text
+    sent = {"ids": " ".join(ids[:2]), "reason": "short", "more": "True"}
+    assert "More match" in operator.post(NEW, sent, headers=HX).content.decode()
     refused = operator.post(NEW, {"ids": " ".join(ids), "reason": REASON}, headers=HX)
     assert refused.status_code == 422
     assert not Job.objects.exists()
@@ -134,6 +137,10 @@ def test_what_failed_is_tried_again_and_what_another_aborted_is_skipped(
     listed = operator.get("/transactions/bulk").content.decode()
     assert ">Done, 1 failed<" in listed
     assert f'<a href="/transactions/bulk/{job.pk}?show=failed">1<' in listed
+    assert "not carried out yet" in text
+    finish(engine, orders.open, TxnAction.ABORT)
+    text = operator.get(f"/transactions/bulk/{job.pk}").content.decode()
+    assert "not carried out yet" not in text
     assert "data-channel" not in text
     failed = operator.get(f"/transactions/bulk/{job.pk}?show=failed").content.decode()
     assert f'/transactions/{gone}"' in failed
@@ -161,7 +168,46 @@ def test_the_rest_of_a_job_is_cancelled_with_a_reason(
     assert engine.coordinator.get(orders.open).status is TxnStatus.OPEN
     entry = AuditEntry.objects.filter(action="job.cancel").get()
     assert (entry.object, entry.reason) == (f"job:{job.pk}", "wrong deployment")
+    page = operator.get(f"/transactions/bulk/{job.pk}").content.decode()
+    assert "Waiting" not in page
+    assert ">Not tried<" in page
+    assert "Try the other 1…" in page
+    again = operator.get(f"{NEW}?retry={job.pk}").content.decode()
+    assert frozen(again) == str(orders.open)
     assert entry.after == '{"done":0,"failed":0,"state":"cancelled"}'
+
+
+def test_a_job_is_watched_until_all_brokers_have_carried_its_aborts_out(
+    orders: Orders, operator: Client, engine: Engine
+) -> None:
+    """A broker that is away keeps back what the job has long decided."""
+    other = begin(engine)
+    finish(engine, other, TxnAction.ABORT)
+    engine.coordinator.end(begin(engine), TxnAction.ABORT)
+    operator.post(NEW, {"ids": str(orders.open), "reason": REASON})
+    driving.drive("worker")
+    address = f"/transactions/bulk/{Job.objects.get().pk}"
+    page = operator.get(address).content.decode()
+    assert "1 not carried out yet" in page
+    assert f'data-channel="job:{Job.objects.get().pk}"' in page
+    feed = JobFeed(Job.objects.get().pk)
+    before = feed.look().position
+    assert f'data-position="{before}"' in page
+    finish(engine, orders.open, TxnAction.ABORT)
+    assert feed.look().position != before
+    page = operator.get(address).content.decode()
+    assert "not carried out yet" not in page
+    assert "data-channel" not in page
+
+
+def test_the_list_of_jobs_follows_those_that_are_not_over(
+    orders: Orders, operator: Client, engine: Engine
+) -> None:
+    operator.post(NEW, {"ids": str(orders.open), "reason": REASON})
+    assert 'data-channel="txns"' in operator.get("/transactions/bulk").content.decode()
+    assert "<html" not in operator.get("/transactions/bulk", headers=HX).content.decode()
+    driving.drive("worker")
+    assert "data-channel" not in operator.get("/transactions/bulk").content.decode()
 
 
 def test_an_empty_list_of_jobs_and_a_job_that_is_not_there(engine: Engine, viewer: Client) -> None:

@@ -226,7 +226,7 @@ def test_with_its_roles_a_user_loses_the_tokens_that_permit_more(
     beyond, secret = issue(ann, [Role.VIEWER, Role.OPERATOR])
     other, _ = issue(User.objects.create_user("bob"), [Role.OPERATOR])
     assert recognise(secret) is not None
-    assert "Its 2 valid tokens keep" in admin.get("/settings/users/ann/roles").content.decode()
+    assert "it has 2 valid tokens." in admin.get("/settings/users/ann/roles").content.decode()
     form = REASON | {"roles": ["viewer"]} | ({"revoke_tokens": "on"} if revoke else {})
     admin.post("/settings/users/ann/roles", form)
     ended = set(Token.objects.exclude(revoked_at=None).values_list("pk", flat=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -22,7 +23,7 @@ from txnconsole.console.page import ConsoleRequest, actor_of, go, page, show
 from txnconsole.console.slices import page_of
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import lifecycle
-from txnconsole.jobs.bulk_abort import BULK_ABORT
+from txnconsole.jobs.bulk_abort import BULK_ABORT, on_their_way
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
 from txnconsole.operations import jobs as operations
 from txnconsole.quantities import counted
@@ -44,6 +45,8 @@ class BulkAbortForm(ReasonForm):
     ids = forms.CharField(max_length=ADMINS_MOST * 27, widget=forms.HiddenInput)
     query = forms.CharField(max_length=MAX_LENGTH, required=False, widget=forms.HiddenInput)
     retry_of = forms.IntegerField(required=False, min_value=1, widget=forms.HiddenInput)
+    #: Whether more match than these.
+    more = forms.BooleanField(required=False, widget=forms.HiddenInput)
     count = forms.CharField(
         required=False,
         max_length=12,
@@ -82,6 +85,7 @@ def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
         initial = {
             "ids": " ".join(map(str, selection.txn_ids)),
             "reason": reason,
+            "more": selection.more,
             **selection.origin,
         }
         return _dialog(request, selection, BulkAbortForm(initial=initial))
@@ -93,6 +97,7 @@ def bulk_abort_dialog(request: ConsoleRequest) -> HttpResponse:
         return go(request, reverse("console:bulk-job", args=[job.pk]))
     ids = form.cleaned_data.get("ids", [])
     selection = bulk_abort.chosen(ids, most=most, origin={})
+    selection = replace(selection, more=selection.more or form.cleaned_data.get("more", False))
     # What is confirmed next is what this dialog counts: some may have ended meanwhile.
     form.data = {**request.POST.dict(), "ids": " ".join(map(str, selection.txn_ids))}
     return _dialog(request, selection, form, status=422)
@@ -104,7 +109,7 @@ def _selected(request: ConsoleRequest, most: int) -> tuple[bulk_abort.Selection,
     retried = number_of(query.get("retry", ""))
     if retried is not None:
         job = lifecycle.find(retried)
-        return bulk_abort.failed_of(job, most=most), job.reason
+        return bulk_abort.not_done_by(job, most=most), job.reason
     if query.get("all") == "1":
         found = bulk_abort.matched(query.get("q", ""), me=request.principal.name, most=most)
         return found, ""
@@ -150,6 +155,8 @@ def bulk_aborts(request: ConsoleRequest) -> HttpResponse:
         jobs = jobs.filter(id__lt=below)
     found, last = page_of(jobs, PAGE_JOBS)
     context = {
+        # Jobs get on as transactions end.
+        "channel": "txns" if any(job.state in UNFINISHED for job in found) else None,
         "jobs": found,
         "next": last.pk if last else None,
         "first": below is None,
@@ -173,19 +180,25 @@ def bulk_job(request: ConsoleRequest, job_id: int) -> HttpResponse:
         items = items.filter(number__gt=above)
     found, last = page_of(items, PAGE_ITEMS)
     skipped = JobItem.objects.filter(job=job, result="already_ended").count()
+    is_over, going = job.state not in UNFINISHED, on_their_way(job)
     context = {
         "job": job,
-        "is_over": job.state not in UNFINISHED,
-        "channel": None if job.state not in UNFINISHED else f"job:{job.pk}",
-        "position": job_position(job),
+        "is_over": is_over,
+        "going": going,
+        "channel": None if is_over and not going else f"job:{job.pk}",
+        "position": job_position(job, going),
         "skipped": skipped,
         "aborted": job.done - skipped,
         "waiting": job.total - job.done - job.failed,
+        "left": job.total - job.done,
         "items": found,
         "next": last.number if last else None,
         "shown": shown,
         "after": above is not None,
-        "results": [(name, title) for name, (title, _) in _RESULTS.items()],
+        "results": [
+            (name, "Not tried" if is_over and name == "pending" else title)
+            for name, (title, _) in _RESULTS.items()
+        ],
         "may_cancel": request.principal.may(Permission.JOB_CANCEL),
         "may_abort": request.principal.may(Permission.TRANSACTION_ABORT_ANY),
     }

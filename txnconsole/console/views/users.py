@@ -90,8 +90,8 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
     effects = ["It holds at once; a page that is open is told nothing new after a minute."]
     if tokens:
         effects.append(
-            f"Its {counted(tokens, 'valid token')} keep the roles that they have,"
-            " unless they are revoked with it."
+            "Tokens keep the roles that they have, unless they are revoked with it: it has"
+            f" {counted(tokens, 'valid token')}."
         )
 
     def change(form: RolesForm) -> Outcome:
