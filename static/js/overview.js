@@ -3,7 +3,7 @@
 
 import { colour, CONFIG, dressed, fail, mend, note, onTheme, paper, shownTime, transparent } from "./chart.js";
 import { all, h, one, setText } from "./dom.js";
-import { duration, rate, UNITS } from "./format.js";
+import { count, duration, rate, UNITS } from "./format.js";
 import { askJson, freshness } from "./freshness.js";
 import { drawHeatmap, heatTable, heatText } from "./heatmap.js";
 import { live } from "./live.js";
@@ -16,7 +16,7 @@ const section = one("#trends");
 /** What is stacked from the top down. */
 const shown = {
   throughput: { columns: ["aborted", "committed"], text: rate },
-  live: { columns: ["open", "committing", "aborting"], text: String },
+  live: { columns: ["open", "committing", "aborting"], text: count },
   oldest: { columns: ["oldest"], text: duration },
 };
 let figures = null;
@@ -94,8 +94,20 @@ function layoutOf(name) {
   Object.assign(layout.xaxis, timeAxis(series));
   layout.annotations = endNotes(endLabels(name), most, one(`#${name}`).clientHeight, whileOf(series, end()));
   if (name === "oldest") drawTimeout(layout);
+  if (name === "live") layout.shapes = gaps();
   layout.datarevision = due;
   return layout;
+}
+
+/** What covers a stack where nobody looked: plotly lets it fall to zero there. */
+function gaps() {
+  const isGap = (index) => series.open[index] === null;
+  const cover = { type: "rect", yref: "paper", y0: 0, y1: 1, fillcolor: colour("surface"), line: { width: 0 } };
+  const starts = [...series.at.keys()].filter((index) => isGap(index) && !isGap(index - 1));
+  return starts.map((from) => {
+    const to = series.open.findIndex((value, index) => index > from && value !== null);
+    return { ...cover, x0: series.shown[from], x1: series.shown.at(to) };
+  });
 }
 
 /** A line at the timeout of transactions that ask for none. */

@@ -77,8 +77,9 @@ def test_the_charts_stand_still_while_partitions_come_and_go(
     assert len(set(tops)) == 1, tops
 
 
-def _series(route: Route) -> None:
-    """A quarter of an hour in which most ended well, up to a newest span of its own."""
+def _series(route: Route, **others: list[int | None]) -> None:
+    """A quarter of an hour in which most ended well, up to a newest span of its own; with other
+    columns for some."""
     answer = route.fetch()
     at = [1_790_000_000_000 + 10_000 * n for n in range(90)]
     columns: dict[str, Any] = {
@@ -88,7 +89,7 @@ def _series(route: Route) -> None:
     found = {name: [value] * 90 for name, value in columns.items()}
     found["committed"][-1] = 10.2
     times = {"range": "15m", "width_s": 10, "since": at[0], "now": at[-1] + 10_000, "at": at}
-    route.fulfill(response=answer, json=found | times | {"timeout": 60_000})
+    route.fulfill(response=answer, json=found | times | {"timeout": 60_000} | others)
 
 
 def _texts(page: Page, selector: str) -> list[str]:
@@ -120,6 +121,28 @@ def test_the_charts_have_the_same_times_in_the_same_places_and_say_of_what_while
     canvas = page.locator("#durations canvas").bounding_box()
     around = page.locator("#durations").bounding_box()
     assert canvas == around  # What is drawn in it lies where it was measured to lie.
+
+
+def test_a_while_in_which_nobody_looked_is_no_while_in_which_nothing_was_open(
+    watched: Watched,
+) -> None:
+    """The stack has a gap there, from the first sample that is missing to the next one that is not,
+    as the line of the oldest has."""
+
+    def with_a_gap(route: Route) -> None:
+        _series(route, open=[*[1_234] * 30, *[None] * 15, *[1_234] * 45])
+
+    page = watched.page
+    page.route("**/trends?*", with_a_gap)
+    page.goto("/")
+    page.locator("#live").scroll_into_view_if_needed()
+    expect(page.locator("#live .annotation-text").first).to_have_text("Open1,234")
+    plot = page.locator("#live .nsewdrag").bounding_box()
+    gap = page.locator("#live .shapelayer path").bounding_box()
+    assert plot
+    assert gap
+    found = [gap["x"] - plot["x"], gap["width"], gap["height"]]
+    assert found == pytest.approx([plot["width"] / 3, plot["width"] / 6, plot["height"]], abs=2)
 
 
 def test_the_labels_lie_as_what_they_name(watched: Watched) -> None:

@@ -215,8 +215,19 @@ def test_acknowledging_closes_the_dialog_and_shows_who(engine: Engine, operator:
     answer = operator.post(path, {"note": "on it"}, **HTMX)
     assert (answer.status_code, answer.headers["HX-Trigger"]) == (204, "alerted")
     assert "a-operator: on it" in body(operator.get("/alerts"))
-    plain = operator.post(path, {"note": "again"})
+    plain = operator.post(path, {"note": "on it"})
     assert (plain.status_code, plain["Location"]) == (302, f"/alerts/{alert.pk}")
+
+
+def test_who_acknowledges_what_somebody_else_has_acknowledged_is_told_and_keeps_the_note(
+    engine: Engine, operator: Client, admin: Client
+) -> None:
+    path = f"/alerts/{fired(engine).pk}/acknowledge"
+    assert operator.post(path, {"note": "on it"}, **HTMX).status_code == 204
+    text = body(admin.post(path, {"note": "the broker is moved"}, **HTMX), 422)
+    assert "a-operator has acknowledged it before" in text
+    assert "“on it”" in text
+    assert "the broker is moved</textarea>" in text
 
 
 def test_what_is_resolved_meanwhile_is_said_in_the_dialog(engine: Engine, operator: Client) -> None:

@@ -171,9 +171,16 @@ def acknowledge(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     found = handling.find_alert(alert_id)
     form = AcknowledgeForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
+        note = form.cleaned_data["note"].strip()
         with refusal_shown_in(form):
-            handling.acknowledge(actor_of(request), found.pk, form.cleaned_data["note"].strip())
-            return done(request, reverse("console:alert", args=[found.pk]))
+            kept = handling.acknowledge(actor_of(request), found.pk, note)
+            if (kept.acknowledged_by, kept.acknowledgement) == (request.principal.name, note):
+                return done(request, reverse("console:alert", args=[found.pk]))
+            form.add_error(
+                None,
+                f"{kept.acknowledged_by} has acknowledged it before, and this note is not kept"
+                f" beside “{kept.acknowledgement}”.",
+            )
     return _dialog(
         request,
         form,
