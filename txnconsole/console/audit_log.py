@@ -9,7 +9,7 @@ from django import forms
 from txnconsole.audit.models import AuditEntry
 from txnconsole.audit.reading import AuditFilter, EntryPage, in_order, newest, numbers_of
 from txnconsole.console.files import moment_text
-from txnconsole.console.inputs import TEXT
+from txnconsole.console.inputs import TEXT, MomentField
 from txnconsole.console.object_links import object_named
 
 COLUMNS = (
@@ -29,8 +29,8 @@ class AuditForm(forms.Form):
     action = forms.CharField(
         required=False, widget=forms.TextInput(attrs=TEXT | {"placeholder": "transaction.abort"})
     )
-    since = forms.DateTimeField(required=False, widget=forms.TextInput(attrs=_MOMENT))
-    until = forms.DateTimeField(required=False, widget=forms.TextInput(attrs=_MOMENT))
+    since = MomentField(required=False, widget=forms.TextInput(attrs=_MOMENT))
+    until = MomentField(required=False, widget=forms.TextInput(attrs=_MOMENT))
     people = forms.BooleanField(required=False)
 
     def wanted(self) -> AuditFilter:

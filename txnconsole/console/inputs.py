@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -11,6 +12,22 @@ from engine.model.message import MAX_OFFSET
 #: Attributes of inputs of names and patterns, and of whole numbers.
 TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
 NUMBER = {"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
+
+
+class MomentField(forms.DateTimeField):
+    """A moment, by the clock of the reader's zone or with an offset, without which a time that the
+    clock shows twice says too little."""
+
+    def to_python(self, value: Any) -> datetime | None:
+        try:
+            return super().to_python(value)
+        except forms.ValidationError as error:
+            if error.code != "ambiguous_timezone":
+                raise
+            raise forms.ValidationError(
+                "The clock shows this time twice, or never. Add its offset, as in"
+                " 2026-10-25 02:30+02:00."
+            ) from error
 
 
 class OffsetsForm(forms.Form):

@@ -186,6 +186,19 @@ def test_a_moment_is_in_the_readers_zone() -> None:
         assert form["moment"].label == "Moment (Asia/Kolkata)"
 
 
+@pytest.mark.parametrize("moment", ["2026-10-25 02:30", "2026-03-29 02:30"])
+def test_a_time_that_the_clock_shows_twice_or_never_is_asked_for_with_its_offset(
+    moment: str,
+) -> None:
+    given = {"to": "moment", "reason": REASON}
+    with timezone.override("Europe/Berlin"):
+        form = SeekForm(given | {"moment": moment})
+        assert "Add its offset" in form.errors["moment"][0]
+        form = SeekForm(given | {"moment": "2026-10-25 02:30+02:00"})
+        assert form.is_valid()
+        assert form.target() == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+
+
 def test_a_moment_leads_to_what_was_published_then(
     orders: Orders, engine: Engine, operator: Client
 ) -> None:

@@ -30,7 +30,7 @@ from txnconsole.console.ack_strip import (
     runs_of,
 )
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
-from txnconsole.console.inputs import NUMBER
+from txnconsole.console.inputs import NUMBER, MomentField
 from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
@@ -148,7 +148,7 @@ class SeekForm(ReasonForm):
         max_value=MAX_OFFSET,
         widget=forms.TextInput(attrs=NUMBER),
     )
-    moment = forms.DateTimeField(
+    moment = MomentField(
         label=format_lazy("Moment ({})", lazy(timezone.get_current_timezone_name, str)()),
         required=False,
         widget=forms.TextInput(attrs={"class": "field num", "placeholder": "2026-11-22 14:03:00"}),
