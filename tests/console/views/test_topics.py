@@ -49,6 +49,15 @@ def test_what_a_new_topic_gets_and_aborts_is_not_known_before_it_was_sampled(
     assert "quiet" in words(viewer, "/topics")
 
 
+def test_numbers_of_partitions_are_written_as_all_are_and_what_is_unknown_is_of_no_part(
+    engine: Engine, viewer: Client
+) -> None:
+    engine.topics.create(TOPIC, TopicSettings(partitions=1_000))
+    assert "1,000 partitions, marker buffer" in words(viewer, f"/topics/{TOPIC}")
+    listed = words(viewer, "/topics")
+    assert f"{TOPIC} 1,000 marker empty 0 not known yet 0" in listed
+
+
 def test_a_topic_with_many_partitions_has_pages(engine: Engine, viewer: Client) -> None:
     wide = TopicName("public", "default", "wide")
     engine.topics.create(wide, TopicSettings(partitions=30))
