@@ -163,3 +163,20 @@ def test_without_a_server_the_browser_shows_the_card_that_it_has_kept(
     context.set_offline(False)
     page.get_by_role("link", name="Try now").click()
     expect(page.get_by_role("heading", name="Transactions", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("options", [{"service_workers": "allow"}])
+def test_a_form_that_does_not_arrive_is_not_lost(
+    context: BrowserContext, options: dict[str, Any]
+) -> None:
+    page = context.new_page()
+    page.goto("/alerts/silence")
+    page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    page.reload()  # The worker has it from here on.
+    page.locator("#id_reason").fill("the broker is moved")
+    context.set_offline(True)
+    page.locator("main form[method=post] [type=submit]").click()
+    expect(page.get_by_text("go back to what you have written")).to_be_visible()
+    context.set_offline(False)
+    page.go_back()
+    expect(page.locator("#id_reason")).to_have_value("the broker is moved")
