@@ -24,6 +24,11 @@ What a crash leaves behind
     by the next sweep and driven on; each participant's end is idempotent (semantics §3). A worker
     that starts does both at once (recovery.py). Counts that a process has collected and not yet
     written, of five seconds at most, are lost.
+
+Where databases are of different ages (a copy, a standby that lagged)
+    What a broker holds open and its coordinator has ended gets that end when a low water mark
+    passes it (orphans.py). What the coordinators have lost is taken over from the brokers, by hand
+    (reconciliation.py).
 """
 
 from __future__ import annotations
