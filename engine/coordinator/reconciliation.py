@@ -60,16 +60,16 @@ class Reconciliation:
         Raises:
             PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; nothing was changed.
         """
+        topic_id, tc_id = self._highest_ids()
         with self._database.session() as session:
+            session.run("ensure_coordinators", count=tc_id + 1)
             known = session.all("coordinators_known")
         told = self._told({row.tc_id: row.first for row in known})
-        topic_id = max((self._newest_topic(broker) for broker in self._brokers), default=0)
         committed, aborted = self._database.retrying(lambda s: _adopt(s, told, topic_id))
+        adopted = {*committed, *aborted}
         ended, registered = [], []
         for txn_id, action in told.items():
-            if txn_id in committed or txn_id in aborted:
-                continue
-            if self._coordinator.get(txn_id).status is not TxnStatus.OPEN:
+            if txn_id in adopted or self._coordinator.get(txn_id).status is not TxnStatus.OPEN:
                 continue
             if action is not None:
                 reason = EndReason.OPERATOR
@@ -118,10 +118,14 @@ class Reconciliation:
                     told[txn_of(row)] = _stronger(told.get(txn_of(row)), _action(row))
         return dict(sorted(told.items()))
 
-    def _newest_topic(self, broker: Database) -> int:
-        with broker.session() as session:
-            [row] = session.all("newest_topic")
-        return int(row.topic_id)
+    def _highest_ids(self) -> tuple[int, int]:
+        """Of topics and of coordinators that a broker knows."""
+        topic_id, tc_id = 0, -1
+        for broker in self._brokers:
+            with broker.session() as session:
+                [row] = session.all("highest_ids")
+            topic_id, tc_id = max(topic_id, row.topic_id), max(tc_id, row.tc_id)
+        return topic_id, tc_id
 
     def _register(self, txn_id: TxnID) -> bool:
         """Let an OPEN transaction list all that holds something of it; answers whether any did
@@ -139,10 +143,10 @@ def _adopt(
     """Make headers for what is not known; answers what was committed and what was aborted. Of ids
     between those that the brokers tell of, nothing is left anywhere."""
     session.one("pass_over_topics", topic_id=topic_id)
+    newest = {txn_id.tc_id: txn_id.sequence for txn_id in told}  # They come in order.
     lost: dict[TxnID, TxnAction | None] = {}
     for row in session.all("coordinators_known"):
-        newest = max((txn_id.sequence for txn_id in told if txn_id.tc_id == row.tc_id), default=-1)
-        for sequence in range(row.next_sequence, newest + 1):
+        for sequence in range(row.next_sequence, newest.get(row.tc_id, -1) + 1):
             txn_id = TxnID(row.tc_id, sequence)
             lost[txn_id] = told.get(txn_id)
     committed = [txn_id for txn_id, action in lost.items() if action is TxnAction.COMMIT]

@@ -338,5 +338,11 @@ CROSS JOIN LATERAL (
     WHERE m.tc_id = w.tc AND m.low_water_mark >= w.first
 ) s GROUP BY 1, 2 ORDER BY 1, 2
 
--- newest_topic --
-SELECT coalesce(max(topic_id), 0) AS topic_id FROM broker.partition
+-- highest_ids --
+-- The highest id of a topic that is known here, and of a coordinator.
+SELECT (SELECT coalesce(max(topic_id), 0) FROM broker.partition) AS topic_id, coalesce(max(tc_id), -1) AS tc_id
+FROM (
+    SELECT tc_id FROM broker.low_water_mark UNION ALL SELECT tc_id FROM broker.ack_low_water_mark
+    UNION ALL SELECT tc_id FROM broker.ongoing_txn UNION ALL SELECT tc_id FROM broker.pending_ack
+    UNION ALL SELECT tc_id FROM broker.ended_txn UNION ALL SELECT tc_id FROM broker.ended_ack_txn
+) t

@@ -172,6 +172,7 @@ def test_what_an_older_copy_of_the_coordinators_lacks_is_taken_over_from_the_bro
     first, *_ = engine.receive(SUBSCRIPTION, "c", max_messages=10)
     open_here, open_still = opened_with(engine, p0="b0"), opened_with(engine, p0="c0")
     empty = open_txn(engine)
+    newer = len(engine.coordinator.stats())
     copy(COORDINATOR)
     engine.produce(P1, batch("b1"), txn_id=open_here)
     engine.produce(P1, batch("c1"), txn_id=open_still)
@@ -186,6 +187,10 @@ def test_what_an_older_copy_of_the_coordinators_lacks_is_taken_over_from_the_bro
     commit(engine, last)
     with unreachable(engine, engine.log.locate(P1).database.name):
         commit(engine, half)
+    engine.scale_coordinators(newer + 1)
+    elsewhere = open_txn(engine, tc_id=newer)
+    engine.produce(P1, batch("i1"), txn_id=elsewhere)
+    commit(engine, elsewhere)
     lost_topic, _ = engine.topics.create(TopicName("public", "default", "later"), TopicSettings())
     for broker in BROKERS:
         copy(broker)
@@ -193,7 +198,7 @@ def test_what_an_older_copy_of_the_coordinators_lacks_is_taken_over_from_the_bro
     restored = restore()
     done = restored.reconciliation.reconcile()
     assert done == Reconciled(
-        committed=(half, last),
+        committed=(half, last, elsewhere),
         aborted=(aborted, left_open, nowhere),
         ended=(open_here,),
         registered=(open_still,),
@@ -203,13 +208,14 @@ def test_what_an_older_copy_of_the_coordinators_lacks_is_taken_over_from_the_bro
     )
     new = opened_with(restored, p0="h0", p1="h1")
     assert new > last
+    assert open_txn(restored, tc_id=newer) > elsewhere
     made, _ = restored.topics.create(TopicName("public", "default", "new"), TopicSettings())
     assert made.topic_id > lost_topic.topic_id
     commit(restored, open_still)
     abort(restored, empty)
     commit(restored, new)
     assert fetched(restored) == ["a", "b0", "c0", "d0", "h0"]
-    assert fetched(restored, P1) == ["b1", "c1", "d1", "g1", "h1"]
+    assert fetched(restored, P1) == ["b1", "c1", "d1", "g1", "i1", "h1"]
     given = restored.receive(SUBSCRIPTION, "other", max_messages=10)
     assert first.message_id not in [message.message_id for message in given]
     for txn_id, outcome in ((half, TxnStatus.COMMITTED), (left_open, TxnStatus.ABORTED)):
