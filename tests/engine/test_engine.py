@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -184,11 +185,14 @@ def test_a_database_whose_commits_wait_for_a_standby_does_not_serve(
             connection.execute(statement)
             connection.execute("SELECT pg_reload_conf()")
 
+    over = threading.Event()
+
     def write() -> None:
-        with engine._brokers.get("broker-2").transaction() as session:
-            session.script(
-                "SET LOCAL synchronous_commit = on; CREATE TEMP TABLE written () ON COMMIT DROP"
-            )
+        while not over.is_set():  # The first may come before the server has read its settings.
+            with engine._brokers.get("broker-2").transaction() as session:
+                session.script(
+                    "SET LOCAL synchronous_commit = on; CREATE TEMP TABLE written () ON COMMIT DROP"
+                )
 
     server("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
     with ThreadPoolExecutor() as pool:
@@ -198,6 +202,7 @@ def test_a_database_whose_commits_wait_for_a_standby_does_not_serve(
             assert eventually(lambda: engine.ping()["broker-2"] == waits)
             assert not writing.done()
         finally:
+            over.set()
             server("ALTER SYSTEM RESET synchronous_standby_names")
     writing.result()
     assert engine.ping()["broker-2"] is None

@@ -13,6 +13,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.questions import FRAME, Questions
+from tests.engine.support import sql
 from txnconsole.console.views import held_back
 from txnconsole.enginedb.clock import database_now
 from txnconsole.trends.models import Sample, Sampler
@@ -27,6 +28,11 @@ def partitions(engine: Engine) -> list[PartitionName]:
     names = [PartitionName(TOPIC, number) for number in range(3)]
     for name, messages in zip(names, (1, 3, 2), strict=True):
         produce(engine, name, *("hidden",) * messages, txn_id=begin(engine))
+        for broker in engine._brokers:  # Apart by more than passes between questions to brokers.
+            sql(
+                broker,
+                "UPDATE broker.ongoing_txn SET first_append_at = first_append_at - interval '1h'",
+            )
     produce(engine, PartitionName(TOPIC, 3), "seen")
     return names
 
