@@ -339,10 +339,23 @@ CROSS JOIN LATERAL (
 ) s GROUP BY 1, 2 ORDER BY 1, 2
 
 -- highest_ids --
--- The highest id of a topic that is known here, and of a coordinator.
+-- The highest id of a topic that is known here, and of a coordinator; where there is much, the last of each
+-- partition and subscription.
 SELECT (SELECT coalesce(max(topic_id), 0) FROM broker.partition) AS topic_id, coalesce(max(tc_id), -1) AS tc_id
 FROM (
     SELECT tc_id FROM broker.low_water_mark UNION ALL SELECT tc_id FROM broker.ack_low_water_mark
-    UNION ALL SELECT tc_id FROM broker.ongoing_txn UNION ALL SELECT tc_id FROM broker.pending_ack
-    UNION ALL SELECT tc_id FROM broker.ended_txn UNION ALL SELECT tc_id FROM broker.ended_ack_txn
+    UNION ALL SELECT tc_id FROM broker.pending_ack
+    UNION ALL SELECT l.tc_id FROM broker.partition p CROSS JOIN LATERAL (
+        SELECT e.tc_id - 0 AS tc_id FROM broker.entry e
+        WHERE e.partition_id - 0 = p.partition_id AND e.tc_id - 0 IS NOT NULL
+        ORDER BY e.tc_id - 0 DESC LIMIT 1
+    ) l
+    UNION ALL SELECT l.tc_id FROM broker.partition p CROSS JOIN LATERAL (
+        SELECT f.tc_id FROM broker.ended_txn f WHERE f.partition_id = p.partition_id
+        ORDER BY f.tc_id DESC LIMIT 1
+    ) l
+    UNION ALL SELECT l.tc_id FROM broker.subscription s CROSS JOIN LATERAL (
+        SELECT f.tc_id FROM broker.ended_ack_txn f WHERE f.subscription_id = s.subscription_id
+        ORDER BY f.tc_id DESC LIMIT 1
+    ) l
 ) t
