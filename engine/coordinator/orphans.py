@@ -25,7 +25,7 @@ from engine.log.rows import txn_of
 from engine.model.errors import EngineError
 from engine.model.transaction import EndCommand
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import Outcome, TxnAction, outcome_of
+from engine.model.txn_status import TxnAction, action_of
 from engine.postgres.database import Database, Row
 from engine.subscription import ending
 
@@ -92,7 +92,7 @@ class Orphans:
             committed = {
                 txn_id
                 for txn_id, header in found.items()
-                if outcome_of(header.status) is Outcome.COMMITTED
+                if action_of(header.status) is TxnAction.COMMIT
             }
             confirmed = due.confirmed_acks(session, *committed) if committed else {}
         return {

@@ -58,13 +58,13 @@ class Reconciliation:
         """Take over all that the brokers tell.
 
         Raises:
-            PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; nothing was changed.
+            PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; what has been taken
+                over by then stays.
         """
         topic_id, tc_id = self._highest_ids()
         with self._database.session() as session:
             session.run("ensure_coordinators", count=tc_id + 1)
-            known = session.all("coordinators_known")
-        told = self._told({row.tc_id: row.first for row in known})
+        told = self._told()
         committed, aborted = self._database.retrying(lambda s: _adopt(s, told, topic_id))
         adopted = {*committed, *aborted}
         ended, registered = [], []
@@ -98,20 +98,23 @@ class Reconciliation:
         Raises:
             PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked.
         """
-        marks: dict[int, int] = {}
+        marks: list[Row] = []
         for broker in self._brokers:
             with broker.session() as session:
-                for row in session.adhoc("highest_marks"):
-                    marks[row.tc_id] = max(row.low_water_mark, marks.get(row.tc_id, -1))
-        with self._database.session() as session:  # After the marks, which rise with the ids.
-            known = {row.tc_id: row.next_sequence for row in session.all("coordinators_known")}
-        return any(mark >= known.get(tc_id, 0) for tc_id, mark in marks.items())
+                marks += session.adhoc("highest_marks")
+        # Asked after the marks, which rise with the ids.
+        issued = {each.tc_id: each.sequence for each in self._coordinator.stats()}
+        return any(row.low_water_mark > issued.get(row.tc_id, -1) for row in marks)
 
-    def _told(self, firsts: Mapping[int, int]) -> dict[TxnID, TxnAction | None]:
-        """How transactions have ended on the brokers, from a sequence of each coordinator on; None:
-        on none."""
+    def _told(self) -> dict[TxnID, TxnAction | None]:
+        """How transactions that have not ended, as far as the coordinators know, have ended on the
+        brokers, by id; None: on none."""
         told: dict[TxnID, TxnAction | None] = {}
-        wanted = {"tc_ids": list(firsts), "sequences": list(firsts.values())}
+        stats = self._coordinator.stats()
+        wanted = {
+            "tc_ids": [each.tc_id for each in stats],
+            "sequences": [each.low_water_mark + 1 for each in stats],
+        }
         for broker in self._brokers:
             with broker.session() as session:
                 for row in session.all("evidence", **wanted):
@@ -145,7 +148,7 @@ def _adopt(
     session.one("pass_over_topics", topic_id=topic_id)
     newest = {txn_id.tc_id: txn_id.sequence for txn_id in told}  # They come in order.
     lost: dict[TxnID, TxnAction | None] = {}
-    for row in session.all("coordinators_known"):
+    for row in session.all("hold_coordinators"):
         for sequence in range(row.next_sequence, newest.get(row.tc_id, -1) + 1):
             txn_id = TxnID(row.tc_id, sequence)
             lost[txn_id] = told.get(txn_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import EngineError
 from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.errors import AlertSettingsChanged
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
@@ -16,7 +16,7 @@ from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.naming import version_of
 from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
-from txnconsole.console.confirmation import MIN_REASON, TOO_SHORT
+from txnconsole.console.confirmation import MIN_REASON, TOO_SHORT, tell_refusal
 
 _SEVERITIES = [(one.value, one.value.capitalize()) for one in Severity]
 _HOUR_MS = 3_600_000
@@ -268,13 +268,6 @@ def refusal_shown_in(form: forms.Form) -> Generator[None]:
     try:
         yield
     except EngineError as error:
-        told = False
-        for field, text in error.wrong.items() if isinstance(error, InvalidRequest) else ():
-            name = _NAMES.get(field, field)
-            if name in form.fields:
-                form.add_error(name, f"It {text}.")
-                told = True
-        if not told:
-            form.add_error(None, error.message)
+        tell_refusal(form, error, names=_NAMES, sentence="It {}.")
         if isinstance(form, SettingsForm) and isinstance(error, AlertSettingsChanged):
             form.show_changes()

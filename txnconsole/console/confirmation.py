@@ -20,6 +20,7 @@ from txnconsole.console.page import ConsoleRequest, show
 from txnconsole.console.shown_once import show_once
 
 MIN_REASON = 8
+_NO_NAMES: Mapping[str, str] = {}
 TOO_SHORT = f"Give a reason of at least {MIN_REASON} characters."
 
 
@@ -105,12 +106,24 @@ def ask(
     return response
 
 
-def tell_refusal(form: forms.Form, error: EngineError) -> None:
-    """Say why a change was refused beside the field that the error names, or for the whole form."""
+def tell_refusal(
+    form: forms.Form,
+    error: EngineError,
+    *,
+    names: Mapping[str, str] = _NO_NAMES,
+    sentence: str = "{}",
+) -> None:
+    """Say why a change was refused beside the fields that the error names, or for the whole form.
+
+    Args:
+        names: the form's names of fields that the error calls otherwise.
+        sentence: what is made of what is wrong with a field.
+    """
     wrong = error.wrong if isinstance(error, InvalidRequest) else {}
-    told = [(name, text) for name, text in wrong.items() if name in form.fields]
+    beside = ((names.get(field, field), text) for field, text in wrong.items())
+    told = [(name, text) for name, text in beside if name in form.fields]
     for name, text in told:
-        form.add_error(name, text)
+        form.add_error(name, sentence.format(text))
     if not told:
         form.add_error(None, error.message)
 

@@ -58,7 +58,8 @@ def reconcile(actor: Actor) -> Reconciled:
     :meth:`engine.coordinator.reconciliation.Reconciliation.reconcile`.
 
     Raises:
-        PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked.
+        PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; what has been taken over
+            by then stays.
     """
     with recorded(Change(actor, "coordinator.reconcile", "coordinators")) as recording:
         done = engine().reconciliation.reconcile()

@@ -332,12 +332,9 @@ SELECT name FROM coordinator.broker WHERE name = %(name)s
 -- know_broker --
 INSERT INTO coordinator.broker (name) VALUES (%(name)s) ON CONFLICT DO NOTHING
 
--- coordinators_known --
--- The coordinators, with the lowest sequence that has not ended and the next to be issued. Locked, so that none
--- issues any meanwhile.
-SELECT c.tc_id, c.next_sequence, m.low_water_mark + 1 AS first
-FROM (SELECT * FROM coordinator.coordinator ORDER BY tc_id FOR UPDATE) c
-JOIN coordinator.low_water_marks(ARRAY(SELECT tc_id FROM coordinator.coordinator)) m USING (tc_id)
+-- hold_coordinators --
+-- Locks all coordinators, so that none issues an id meanwhile.
+SELECT tc_id, next_sequence FROM coordinator.coordinator ORDER BY tc_id FOR UPDATE
 
 -- adopt_txns --
 -- Headers for ids that a coordinator has issued and does not know any more, ended as the brokers tell; then it

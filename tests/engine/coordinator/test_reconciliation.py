@@ -1,0 +1,88 @@
+"""Taking over from the brokers is done once, also when it is broken off or done by two at once.
+
+What is taken over of real copies: tests/engine/crash/test_restore.py.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from engine import Engine
+from engine.coordinator.coordinator import Coordinator
+from engine.model.errors import CoordinatorUnavailable
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnStatus
+from tests.engine.support import (
+    P0,
+    batch,
+    commit,
+    coordinator_sql,
+    fetched,
+    finalize,
+    forged,
+    make_topic,
+    open_txn,
+)
+
+
+@pytest.fixture
+def committed(engine: Engine) -> list[TxnID]:
+    """Transactions that the broker has committed: the first two are OPEN at their coordinator, and
+    the other two unknown."""
+    make_topic(engine)
+    txns = [open_txn(engine) for _ in range(4)]
+    for txn in txns:
+        engine.produce(P0, batch(str(txn)), txn_id=txn)
+        commit(engine, txn)
+    forged(engine, "DELETE FROM coordinator.transaction WHERE sequence > 1")
+    forged(engine, "DELETE FROM coordinator.txn_partition WHERE sequence > 1")
+    forged(engine, "DELETE FROM coordinator.transaction_log WHERE sequence > 1")
+    forged(
+        engine,
+        "UPDATE coordinator.transaction SET status = 'OPEN', decided_at = NULL, ended_at = NULL,"
+        " end_reason = NULL",
+    )
+    coordinator_sql(engine, "UPDATE coordinator.txn_partition SET state = 'pending'")
+    coordinator_sql(engine, "UPDATE coordinator.coordinator SET next_sequence = 2 WHERE tc_id = 0")
+    return txns
+
+
+def statuses(engine: Engine, txns: list[TxnID]) -> list[TxnStatus]:
+    finalize(engine)
+    return [engine.coordinator.get(txn).status for txn in txns]
+
+
+def test_what_was_broken_off_is_completed_by_the_next(
+    engine: Engine, committed: list[TxnID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = []
+    end = Coordinator.end
+
+    def breaks(self: Coordinator, *arguments: object, **options: object) -> object:
+        ends.append(arguments)
+        if len(ends) == 2:
+            raise CoordinatorUnavailable("It is away.")
+        return end(self, *arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Coordinator, "end", breaks)
+        with pytest.raises(CoordinatorUnavailable):
+            engine.reconciliation.reconcile()
+    done = engine.reconciliation.reconcile()
+    assert (done.committed, done.aborted, done.ended) == ((), (), (committed[1],))
+    assert statuses(engine, committed) == [TxnStatus.COMMITTED] * 4
+    assert fetched(engine) == list(map(str, committed))
+    assert open_txn(engine) > committed[-1]
+
+
+def test_two_at_once_take_over_each_transaction_once(
+    engine: Engine, committed: list[TxnID]
+) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        every = [pool.submit(engine.reconciliation.reconcile) for _ in range(4)]
+        taken = [txn for done in every for txn in done.result().committed]
+    assert sorted(taken) == committed[2:]
+    assert statuses(engine, committed) == [TxnStatus.COMMITTED] * 4
+    assert fetched(engine) == list(map(str, committed))
