@@ -198,6 +198,7 @@ class Producer:
         self.server = server
         self.client = client
         self.topic = topic
+        self.begun: list[str] = []
 
     @property
     def log(self) -> str:
@@ -207,7 +208,8 @@ class Producer:
         answer = self.client.post(
             "/transactions", json={"timeout_ms": timeout_ms, "client": "test-program"}
         )
-        return str(answer.raise_for_status().json()["txn_id"])
+        self.begun.append(str(answer.raise_for_status().json()["txn_id"]))
+        return self.begun[-1]
 
     def produce(self, *payloads: str, txn_id: str | None = None) -> None:
         messages = [{"key": f"k-{text}", "payload": text} for text in payloads]
@@ -230,7 +232,10 @@ class Producer:
 def producer(server: Served) -> Iterator[Producer]:
     topic = server.topic()
     with server.client("producer", user="flights-feed") as client:
-        yield Producer(server, client, topic)
+        made = Producer(server, client, topic)
+        yield made
+        for txn_id in made.begun:  # Other tests' pages list what is left open.
+            client.post(f"/transactions/{txn_id}/abort", json={})
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ async ([from, to]) => {
 
 
 @pytest.fixture
-def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> Iterator[dict[str, str]]:
+def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[str, str]:
     """Names for the addresses of all pages, of things that exist; more than a page lists."""
     producer.topic = producer.server.topic(partitions=60)
     txn_id = producer.begin()
@@ -108,8 +108,7 @@ def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> Iterat
         elsewhere = Producer(producer.server, producer.client, producer.server.topic())
         elsewhere.produce("hidden", txn_id=txn_id)
     producer.subscribe("reader")
-    yield {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
-    producer.end(txn_id, "abort")  # Other tests' pages list what holds partitions up.
+    return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
 
 
 @pytest.fixture
