@@ -16,6 +16,7 @@ from engine.buffer.recovery import recover
 from engine.buffer.sidecar import SidecarLogs
 from engine.buffer.snapshots import Snapshots
 from engine.coordinator.archive import Archive
+from engine.coordinator.continuity import Continuity
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.figures import Figures
 from engine.coordinator.finalization import Finalizer
@@ -93,6 +94,8 @@ class Engine:
     ) -> None:
         self.settings = settings or EngineSettings()
         self._urls = {"coordinator": coordinator_url, **broker_urls}
+        self._brokers = Brokers(broker_urls, self.settings)
+        self.continuity = Continuity(self._brokers)
         #: The coordinators' database, for callers who keep tables of their own in it.
         self.database = self._database = Database(
             "coordinator",
@@ -101,8 +104,8 @@ class Engine:
             unavailable=CoordinatorUnavailable,
             pool_size=self.settings.pool_size,
             statement_timeout_ms=self.settings.statement_timeout_ms,
+            admit=self.continuity.vouch,
         )
-        self._brokers = Brokers(broker_urls, self.settings)
         self.topics = self._topics = Topics(self._database, self._brokers)
         self._snapshots = Snapshots(self._brokers, self.settings)
         self._retention = Retention(self._brokers, self.settings)
@@ -154,7 +157,7 @@ class Engine:
         )
         self.remedies = Remedies(self._database, self.coordinator, self._joining, self._brokers)
         self.reconciliation = Reconciliation(
-            self._database, self.coordinator, self.remedies, self._brokers
+            self._database, self.coordinator, self.remedies, self._brokers, self.continuity
         )
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors),

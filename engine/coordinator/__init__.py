@@ -27,8 +27,8 @@ What a crash leaves behind
 
 Where databases are of different ages (a copy, a standby that lagged)
     What a broker holds open and its coordinator has ended gets that end when a low water mark
-    passes it (orphans.py). What the coordinators have lost is taken over from the brokers, by hand
-    (reconciliation.py).
+    passes it (orphans.py). Coordinators that have lost something are refused (continuity.py), until
+    it is taken over from the brokers, by hand (reconciliation.py).
 """
 
 from __future__ import annotations

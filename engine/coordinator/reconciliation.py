@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from engine.coordinator.continuity import Continuity
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.remedies import Remedies
 from engine.log.brokers import Brokers
@@ -25,7 +26,7 @@ from engine.log.rows import txn_of
 from engine.model.errors import InvalidTxnStatus
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database, Row, Session, as_it_is
 
 logger = structlog.get_logger(__name__)
 
@@ -47,12 +48,18 @@ class Reconciliation:
     """Takes over from the brokers what the coordinators have lost."""
 
     def __init__(
-        self, database: Database, coordinator: Coordinator, remedies: Remedies, brokers: Brokers
+        self,
+        database: Database,
+        coordinator: Coordinator,
+        remedies: Remedies,
+        brokers: Brokers,
+        continuity: Continuity,
     ) -> None:
         self._database = database
         self._coordinator = coordinator
         self._remedies = remedies
         self._brokers = brokers
+        self._continuity = continuity
 
     def reconcile(self) -> Reconciled:
         """Take over all that the brokers tell.
@@ -61,6 +68,20 @@ class Reconciliation:
             PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; what has been taken
                 over by then stays.
         """
+        with as_it_is():
+            done = self._taken_over()
+            with self._database.session() as session:
+                self._continuity.require(session)
+        logger.warning(
+            "coordinators reconciled",
+            committed=len(done.committed),
+            aborted=len(done.aborted),
+            ended=len(done.ended),
+            registered=len(done.registered),
+        )
+        return done
+
+    def _taken_over(self) -> Reconciled:
         topic_id, tc_id = self._highest_ids()
         with self._database.session() as session:
             session.run("ensure_coordinators", count=tc_id + 1)
@@ -77,34 +98,12 @@ class Reconciliation:
                 ended.append(txn_id)
             elif self._register(txn_id):
                 registered.append(txn_id)
-        logger.warning(
-            "coordinators reconciled",
-            committed=len(committed),
-            aborted=len(aborted),
-            ended=len(ended),
-            registered=len(registered),
-        )
         return Reconciled(
             committed=tuple(committed),
             aborted=tuple(aborted),
             ended=tuple(ended),
             registered=tuple(registered),
         )
-
-    def is_due(self) -> bool:
-        """Whether a broker's low water mark covers an id that its coordinator has yet to issue: the
-        coordinators' database is not the one that issued it, or an older copy of it.
-
-        Raises:
-            PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked.
-        """
-        marks: list[Row] = []
-        for broker in self._brokers:
-            with broker.session() as session:
-                marks += session.adhoc("highest_marks")
-        # Asked after the marks, which rise with the ids.
-        issued = {each.tc_id: each.sequence for each in self._coordinator.stats()}
-        return any(row.low_water_mark > issued.get(row.tc_id, -1) for row in marks)
 
     def _told(self) -> dict[TxnID, TxnAction | None]:
         """How transactions that have not ended, as far as the coordinators know, have ended on the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
@@ -17,12 +18,15 @@ class Connection(psycopg.Connection[Any]):
         prepared: the statements that are prepared on it (engine.postgres.prepared).
         generation: which of its pool's it is of: those of an earlier one have been dismissed
             (engine.postgres.pool_cache).
+        admitted_until: how long what its database holds may be relied on, in seconds of
+            ``time.monotonic`` (``admit`` of engine.postgres.database.Database).
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.prepared: set[Prepared] = set()
         self.generation = 0
+        self.admitted_until = math.inf
 
     @classmethod
     def connect(cls, conninfo: str = "", **settings: Any) -> Self:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, LiteralString, TypeVar
 
@@ -16,6 +19,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engine.model.errors import EngineError, InvalidRequest, TimeLimitExceeded
 from engine.postgres import absences, deadlines, offsets
+from engine.postgres.binding import Binding
 from engine.postgres.connection import Connection
 from engine.postgres.pool_cache import PoolCache
 from engine.postgres.prepared import Prepared, forget
@@ -52,6 +56,13 @@ _OTHERS_TURN = 0.05
 #: How many characters of PostgreSQL's own text are shown: of its first line, which holds neither
 #: the statement nor its parameters.
 _SHOWN = 200
+
+_as_it_is: ContextVar[bool] = ContextVar("as_it_is", default=False)
+
+
+def as_it_is() -> Binding[bool]:
+    """Within the block connections are used that were not admitted (:class:`Database`)."""
+    return Binding(_as_it_is, True)
 
 
 class Session:
@@ -158,6 +169,9 @@ class Database:
         unavailable: the error raised when the database cannot be reached.
         pool_size: connections at most.
         statement_timeout_ms: how long one statement may take.
+        admit: asked at the first use of each connection, with a session on it, by one caller at a
+            time: for how many seconds what the database holds may be relied on there. It raises an
+            EngineError when it may not. A standby takes no writes, and is asked about once it does.
     """
 
     def __init__(
@@ -169,6 +183,7 @@ class Database:
         unavailable: Callable[[str], EngineError],
         pool_size: int,
         statement_timeout_ms: int = 60_000,
+        admit: Callable[[Session], float] | None = None,
     ) -> None:
         self.name = name
         #: How many connections were ever made. A crash of the server ends all of them, so while
@@ -180,6 +195,8 @@ class Database:
         for file in ("session", *files):
             self._queries |= queries(file)
         self._unavailable = unavailable
+        self._admit = admit
+        self._admission = threading.Lock()
         self._pool = ConnectionPool(
             url,
             connection_class=Connection,
@@ -240,8 +257,7 @@ class Database:
         """
         try:
             deadlines.check()
-            self._check_presence()
-            connection = self._pool_cache.take()
+            connection = self._take()
             try:
                 return statement.ask(connection, *values)
             finally:
@@ -292,6 +308,8 @@ class Database:
     def _configure(self, connection: Connection) -> None:
         self.connections += 1
         self._refusal = ""
+        if self._admit is not None:
+            connection.admitted_until = 0.0
         self._pool_cache.welcome(connection)
         offsets.register(connection)
 
@@ -311,7 +329,23 @@ class Database:
 
     def _take(self) -> Connection:
         self._check_presence()
-        return self._pool_cache.take()
+        connection = self._pool_cache.take()
+        if connection.admitted_until != math.inf:
+            self._ask_admission(connection)
+        return connection
+
+    def _ask_admission(self, connection: Connection) -> None:
+        now = time.monotonic()
+        if self._admit is None or _as_it_is.get() or now < connection.admitted_until:
+            return
+        try:
+            if not _is_standby(connection):
+                with self._admission:
+                    seconds = self._admit(Session(connection, self._queries))
+                connection.admitted_until = now + seconds
+        except BaseException as error:
+            self._give(connection, error)
+            raise
 
     def _give(self, connection: Connection, error: BaseException | None) -> None:
         try:
@@ -424,6 +458,10 @@ def _roll_back(connection: Connection) -> None:
     ):
         with contextlib.suppress(pg.Error):
             connection.rollback()
+
+
+def _is_standby(connection: Connection) -> bool:
+    return connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
 
 
 def _is_lost(error: Exception) -> bool:

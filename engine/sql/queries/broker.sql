@@ -338,6 +338,21 @@ CROSS JOIN LATERAL (
     WHERE m.tc_id = w.tc AND m.low_water_mark >= w.first
 ) s GROUP BY 1, 2 ORDER BY 1, 2
 
+-- ended_among --
+-- Which of some transactions have ended anywhere on this broker. Low water marks have passed all below a first
+-- sequence of each coordinator.
+SELECT e.tc_id, e.sequence
+FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc, first)
+CROSS JOIN LATERAL (
+    SELECT f.tc_id, f.sequence FROM broker.ended_txn f WHERE f.tc_id = w.tc AND f.sequence >= w.first
+    UNION ALL
+    SELECT f.tc_id, f.sequence FROM broker.ended_ack_txn f WHERE f.tc_id = w.tc AND f.sequence >= w.first
+) e
+WHERE (e.tc_id, e.sequence) IN (
+    SELECT * FROM unnest(%(open_tc_ids)s::integer[], %(open_sequences)s::bigint[])
+)
+GROUP BY 1, 2
+
 -- highest_ids --
 -- The highest id of a topic that is known here, and of a coordinator; where there is much, the last of each
 -- partition and subscription.

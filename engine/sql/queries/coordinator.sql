@@ -332,6 +332,33 @@ SELECT name FROM coordinator.broker WHERE name = %(name)s
 -- know_broker --
 INSERT INTO coordinator.broker (name) VALUES (%(name)s) ON CONFLICT DO NOTHING
 
+-- compared --
+-- See migration 0018.
+SELECT EXISTS (
+    SELECT FROM coordinator.compared c WHERE c.server_started_at = pg_postmaster_start_time()
+    AND c.database_id = d.oid AND c.table_id = 'coordinator.compared'::regclass
+) AS compared FROM pg_database d WHERE d.datname = current_database()
+
+-- note_compared --
+INSERT INTO coordinator.compared (server_started_at, database_id, table_id)
+SELECT pg_postmaster_start_time(), oid, 'coordinator.compared'::regclass FROM pg_database
+WHERE datname = current_database()
+ON CONFLICT (single) DO UPDATE SET server_started_at = excluded.server_started_at,
+    database_id = excluded.database_id, table_id = excluded.table_id
+
+-- issued --
+-- The highest sequence that each coordinator has issued, and up to where all are decided.
+SELECT c.tc_id, c.next_sequence - 1 AS sequence, coalesce(l.lowest, c.next_sequence) - 1 AS decided
+FROM coordinator.coordinator c
+LEFT JOIN LATERAL (
+    SELECT t.sequence AS lowest FROM coordinator.transaction t
+    WHERE t.live_tc_id = c.tc_id AND t.status = 'OPEN'
+    ORDER BY t.sequence LIMIT 1
+) l ON true
+
+-- open_ids --
+SELECT tc_id, sequence FROM coordinator.transaction WHERE live_tc_id IS NOT NULL AND status = 'OPEN'
+
 -- hold_coordinators --
 -- Locks all coordinators, so that none issues an id meanwhile.
 SELECT tc_id, next_sequence FROM coordinator.coordinator ORDER BY tc_id FOR UPDATE

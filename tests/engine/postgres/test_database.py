@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
@@ -15,8 +16,8 @@ from psycopg import errors as pg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from engine.model.errors import CoordinatorUnavailable, InvalidRequest
-from engine.postgres.database import Database, Session
+from engine.model.errors import CoordinatorUnavailable, EngineError, InvalidRequest
+from engine.postgres.database import Database, Session, as_it_is
 from engine.postgres.prepared import INT4, Prepared
 from tests.support.databases import Databases
 from tests.support.kept_pool import close_idle
@@ -409,3 +410,70 @@ def test_a_server_that_takes_writes_no_more_costs_its_connections(
             assert [write(), write()] == [[(1,)], [(2,)]]
         finally:
             other.execute("DROP SEQUENCE read_only_seq")
+
+
+def asked_for_admission(database: Database, *answers: float | EngineError) -> list[str]:
+    """What the database is asked by; it gives these answers, the last one for ever."""
+    asked: list[str] = []
+
+    def admit(session: Session) -> float:
+        asked.append(session.all("backend")[0].pid)
+        answer = answers[min(len(asked), len(answers)) - 1]
+        if isinstance(answer, EngineError):
+            raise answer
+        return answer
+
+    database._admit = admit
+    return asked
+
+
+def ways_in(database: Database) -> list[int]:
+    """The backends that a statement gets by each way to ask one."""
+    with database.session() as session:
+        pids = [session.all("backend")[0].pid]
+    with database.transaction() as session:
+        pids.append(session.all("backend")[0].pid)
+    pids.append(database.retrying(lambda session: session.all("backend")[0].pid))
+    pids.append(database.snapshot(("backend", {}))[0][0].pid)
+    return [*pids, database.ask(_BACKEND)[0][0]]
+
+
+def test_each_new_connection_is_asked_about_once_before_anything_is_asked_of_it(
+    databases: Databases, database: Database
+) -> None:
+    asked = asked_for_admission(database, math.inf)
+    assert ways_in(database) == asked * 5
+    kill_connections(databases)
+    assert isinstance(answer(database), CoordinatorUnavailable)
+    assert ways_in(database) == asked[1:] * 5
+    assert len(asked) == 2
+
+
+def test_who_is_not_admitted_by_any_way_leaves_the_connection_to_others(database: Database) -> None:
+    asked = asked_for_admission(database, CoordinatorUnavailable("It is older."))
+    for _ in range(10):
+        for way in (database.session, database.transaction):
+            with pytest.raises(CoordinatorUnavailable, match="older"), way():
+                pytest.fail("admitted")
+        with pytest.raises(CoordinatorUnavailable, match="older"):
+            database.ask(_BACKEND)
+    assert len({*asked}) == 1
+    with as_it_is():
+        assert ways_in(database) == [asked[0]] * 5
+
+
+def test_a_moments_admission_is_asked_for_again(database: Database) -> None:
+    asked = asked_for_admission(database, 0.0, 60.0, math.inf)
+    ways_in(database)
+    assert len(asked) == 2
+
+
+def test_a_standby_is_asked_about_once_it_takes_writes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asked_for_admission(database, math.inf)
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.postgres.database._is_standby", lambda _: True)
+        ways_in(database)
+        assert asked == []
+    assert ways_in(database) == asked * 5

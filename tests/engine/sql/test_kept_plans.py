@@ -35,6 +35,7 @@ EXEMPT = {
     "live_counts": _LIVE,
     "live_of_coordinators": _LIVE,
     "coordinator_stats": _LIVE,
+    "open_ids": _LIVE,
 }
 
 _FILES = list(dict.fromkeys(file for file in (*FILES, "retention") if file != "session"))

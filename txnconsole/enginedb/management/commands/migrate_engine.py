@@ -13,11 +13,6 @@ from engine.model.errors import EngineError
 from engine.postgres.migrations import SchemaIsNewer
 from txnconsole.enginedb.wiring import engine
 
-_OLDER = (
-    "The coordinators' database is older than the brokers': it would issue ids a second time. Stop"
-    " all processes and run manage.py reconcile_engine (docs/operations.md, Backups)."
-)
-
 
 class Command(BaseCommand):
     help = (
@@ -43,8 +38,9 @@ class Command(BaseCommand):
             _require_no_later_tables_of_django()
             engine().migrate(anew=anew)
             wrong = [problem for problem in engine().ping().values() if problem]
-            if not wrong and engine().reconciliation.is_due():
-                wrong = [_OLDER]
+            if not wrong:
+                with engine().database.session() as session:
+                    engine().continuity.require(session)
         except EngineError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
         except SchemaIsNewer as error:
