@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
+from psycopg.conninfo import make_conninfo
 
 from engine import Engine
+from engine.model.errors import CoordinatorUnavailable
 from engine.model.txn_status import TxnStatus
 from tests.engine.support import (
     P0,
@@ -19,7 +22,11 @@ from tests.engine.support import (
     open_txn,
     unreachable,
 )
+from tests.support.databases import Databases
+from tests.support.kept_pool import close_idle
 from txnconsole.audit.models import AuditEntry
+from txnconsole.enginedb import wiring
+from txnconsole.local.postgres import WRITER, EmbeddedPostgres, Login
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +61,38 @@ def test_migrating_refuses_coordinators_that_are_older_than_a_broker_until_they_
     assert fetched(engine) == [*map(str, txns), "new"]
     entry = AuditEntry.objects.get(action="coordinator.reconcile")
     assert (entry.who, json.loads(entry.after)["committed"]) == ("manage.py", 2)
+
+
+def test_a_process_that_is_refused_reconciles_and_records_it(engine: Engine) -> None:
+    make_topic(engine)
+    txn = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    forget_the_newest(engine)
+    coordinator_sql(engine, "DELETE FROM coordinator.compared")
+    wiring.close()
+    close_idle()
+    with pytest.raises(CoordinatorUnavailable):
+        wiring.engine().coordinator.stats()
+    call_command("reconcile_engine")
+    assert AuditEntry.objects.get(action="coordinator.reconcile").result == "done"
+    assert wiring.engine().coordinator.get(txn).status is TxnStatus.ABORTED
+
+
+def test_a_login_that_owns_nothing_is_told_whose_address_is_wanted(
+    engine: Engine,
+    postgres: EmbeddedPostgres,
+    databases: Databases,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_topic(engine)
+    login = Login("reconciles", WRITER.group)
+    postgres.create_login(login, "secret")
+    url = make_conninfo(databases.coordinator_url, user=login.name, password="secret")
+    monkeypatch.setattr(settings, "DATABASE_URL", url)
+    wiring.close()
+    with pytest.raises(CommandError, match="addresses of the databases' owner"):
+        call_command("reconcile_engine")
+    wiring.close()
 
 
 def test_nothing_is_taken_over_while_a_broker_cannot_be_asked(engine: Engine) -> None:

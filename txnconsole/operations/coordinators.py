@@ -7,6 +7,7 @@ from dataclasses import asdict
 from engine.coordinator.reconciliation import Reconciled
 from engine.coordinator.recovery import Recovered
 from engine.model.errors import InvalidRequest
+from engine.postgres.database import as_it_is
 from txnconsole.audit.chain import Actor, Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue.wakeup import wake_finalizer
@@ -61,7 +62,8 @@ def reconcile(actor: Actor) -> Reconciled:
         PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; what has been taken over
             by then stays.
     """
-    with recorded(Change(actor, "coordinator.reconcile", "coordinators")) as recording:
+    # The audit log stands in the database that is refused until this is done.
+    with as_it_is(), recorded(Change(actor, "coordinator.reconcile", "coordinators")) as recording:
         done = engine().reconciliation.reconcile()
         recording.after = {name: len(txn_ids) for name, txn_ids in asdict(done).items()}
     return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.model.errors import EngineError
@@ -24,6 +25,11 @@ class Command(BaseCommand):
             done = coordinators.reconcile(Actor("manage.py"))
         except EngineError as error:
             raise CommandError(f"{error.code}: {error.message}") from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise CommandError(
+                "This login may not pass over topics' ids: run this with the addresses of the"
+                " databases' owner (docs/operations.md, Logins)."
+            ) from error
         self.stdout.write(
             f"Of transactions that were lost {len(done.committed)} are committed and"
             f" {len(done.aborted)} aborted; {len(done.ended)} open ones have ended as on the"
