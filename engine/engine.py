@@ -49,8 +49,9 @@ from engine.model.partition import Appended
 from engine.model.subscription import AckAnswer, AckType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
 from engine.postgres.migrations import is_behind, migrate
+from engine.postgres.session import Session
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
 from engine.subscription.arrivals import Arrivals

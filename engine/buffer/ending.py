@@ -9,8 +9,8 @@ from itertools import accumulate
 from engine.model.transaction import EndCommand, Ended, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Row, Session
 from engine.postgres.prepared import BOOL, INT4, INT8, TEXT, Prepared, array_of
+from engine.postgres.session import Row, Session
 from engine.sql import queries
 
 _INT8S, _INT4S = array_of(INT8), array_of(INT4)

@@ -25,7 +25,7 @@ from engine.model.partition import PartitionState
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import id_lists
 from engine.postgres import deadlines
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

@@ -16,7 +16,8 @@ import structlog
 from engine.log.brokers import Brokers
 from engine.log.retention import STEP, drop_emptied
 from engine.log.time_budget import TimeBudget, one_by_one
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

@@ -24,7 +24,8 @@ from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName, TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from engine.settings import EngineSettings
 
 #: Partitions snapshotted in one sweep of one broker.

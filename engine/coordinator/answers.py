@@ -11,7 +11,7 @@ from engine.log.rows import txn_of
 from engine.model.transaction import EndCommand, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 
 #: The error of a participant that has been deleted.
 GONE = "deleted; counts as done"

@@ -19,7 +19,8 @@ from engine.log.rows import txn_of
 from engine.model.errors import CoordinatorNotFound, TransactionNotFound
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from engine.settings import EngineSettings
 
 

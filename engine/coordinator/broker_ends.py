@@ -30,7 +30,8 @@ from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceede
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import EndCommand, Ended, EndResult
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)

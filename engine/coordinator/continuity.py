@@ -25,8 +25,8 @@ from engine.log.cluster import known_cluster, stranger
 from engine.log.rows import txn_of
 from engine.model.errors import CoordinatorUnavailable, EngineError
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Row, Session
 from engine.postgres.pool_cache import hurried
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

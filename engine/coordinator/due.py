@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.coordinator.statements import CONFIRMED_ACKS, DUE_ENDS, DueEnd
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 
 Confirmed = Mapping[TxnID, frozenset[int]]
 

@@ -17,8 +17,9 @@ from engine.coordinator.statements import RecordedRow
 from engine.model.errors import EngineError
 from engine.model.figures import Figure, FigureName, Tally
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
 from engine.postgres.prepared import FLOAT8, INT4, INT8, TEXT, Prepared, array_of
+from engine.postgres.session import Session
 from engine.sql import queries
 
 logger = structlog.get_logger(__name__)

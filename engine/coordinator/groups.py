@@ -16,7 +16,8 @@ from engine.model.errors import InvalidRequest, ProducerFenced
 from engine.model.transaction import EndedGroup, Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import DECISION, EndReason, TxnAction, TxnStatus, refuse_opposite_end
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 
 MAX_GROUP = 10_000
 

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 
 from engine.model.errors import LimitExceeded
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.settings import EngineSettings
 
 _SHARE = 64

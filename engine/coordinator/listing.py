@@ -10,7 +10,7 @@ from engine.coordinator import rows
 from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_status import LIVE, TxnStatus
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 
 #: How many headers a page of a filtered list looks at, for each of its scans.
 _SCAN_LIMIT = 5000

@@ -26,7 +26,8 @@ from engine.model.errors import EngineError
 from engine.model.transaction import EndCommand
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, action_of
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)

@@ -31,7 +31,7 @@ from engine.model.partition import PartitionState, SnapshotInfo, Truncated
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, TxnAction, TxnStatus, outcome_of
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

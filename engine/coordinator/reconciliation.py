@@ -26,7 +26,8 @@ from engine.log.rows import txn_of
 from engine.model.errors import InvalidTxnStatus
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
-from engine.postgres.database import Database, Row, Session, as_it_is
+from engine.postgres.database import Database, as_it_is
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

@@ -30,7 +30,8 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import EndCommand, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, action_of
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)

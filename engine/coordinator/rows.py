@@ -16,7 +16,7 @@ from engine.model.transaction import (
     TransactionLogEntry,
 )
 from engine.model.txn_status import EndReason, TxnStatus
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 
 def transaction(

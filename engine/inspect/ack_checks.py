@@ -11,7 +11,7 @@ from engine.model.cursor import Cursor, replay
 from engine.model.ranges import NOTHING, Ranges
 from engine.model.subscription import AckOp, AckStep, AckType
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 
 def check_acks(view: View, budget: int) -> list[Check]:

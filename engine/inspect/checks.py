@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 #: How many counter-examples one answer has at most; one is enough to be worried.
 EXAMPLES = 20

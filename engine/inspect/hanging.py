@@ -41,7 +41,8 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, Transaction
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import Outcome, outcome_of
-from engine.postgres.database import Database, Params, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Params, Row
 
 #: How many open things one page looks at, and how many of them one statement reads.
 _LOOK = 2000

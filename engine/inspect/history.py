@@ -20,7 +20,7 @@ from engine.log.rows import txn_of
 from engine.model.errors import InvalidRequest, MessageNotFound
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 #: How many points one answer has at most: half are ends of transactions, half samples.
 MAX_POINTS = 1000

@@ -14,7 +14,8 @@ from engine.log.rows import partition_of, txn_of
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 
 #: How many participating partitions one question looks up on their brokers.
 _MEMBERS = 20_000

@@ -18,7 +18,8 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, refuse_opposite_end
-from engine.postgres.database import Database, Params, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Params, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ from engine.model.errors import (
 )
 from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

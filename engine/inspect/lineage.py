@@ -23,7 +23,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, outcome_of
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 
 #: How many inputs and outputs are followed, how many entries or log steps are looked at for each,
 #: and how many transactions are named for each.

@@ -13,7 +13,7 @@ from engine.model.buffer_state import BufferState, OngoingSpan
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import id_lists
-from engine.postgres.database import Params, Row
+from engine.postgres.session import Params, Row
 
 
 def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int | None]:

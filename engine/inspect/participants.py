@@ -26,7 +26,8 @@ from engine.model.transaction import (
     Transaction,
 )
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 
 _Part = PartitionParticipant | SubscriptionParticipant
 

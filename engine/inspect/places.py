@@ -15,7 +15,8 @@ from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import ParticipantState, PartitionParticipant, Transaction
 from engine.model.txn_id import TxnID, id_lists
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 
 
 class Place(NamedTuple):

@@ -15,7 +15,8 @@ from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavail
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Params, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Params, Row, Session
 
 #: How many entries one question counts; an answer for which that is not enough is not exact.
 ENTRIES = 50_000

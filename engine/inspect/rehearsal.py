@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from engine.buffer.recovery import newest_good
 from engine.inspect.reading import Reading, View
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 #: Entries counted at most.
 _COUNTED = 100_000

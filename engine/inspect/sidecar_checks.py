@@ -10,7 +10,7 @@ from __future__ import annotations
 from engine.inspect.checks import Check, check
 from engine.inspect.log_checks import check_rebuild, wrong_heads
 from engine.inspect.reading import View
-from engine.postgres.database import Params
+from engine.postgres.session import Params
 
 
 def check_sidecar(view: View, budget: int) -> list[Check]:

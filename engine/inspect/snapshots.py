@@ -15,7 +15,7 @@ from engine.model.buffer_state import BufferState, CorruptSnapshot
 from engine.model.message import MAX_OFFSET
 from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

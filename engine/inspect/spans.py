@@ -19,7 +19,7 @@ from engine.model.transaction import (
     Transaction,
 )
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 from engine.subscription import backlog
 
 

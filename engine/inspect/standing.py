@@ -15,7 +15,8 @@ from engine.log.time_budget import FAILURES
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_status import TxnStatus
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

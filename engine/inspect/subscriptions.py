@@ -15,7 +15,7 @@ from engine.model.subscription import PendingAck, Subscription, SubscriptionType
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 from engine.subscription.records import settings_of
 from engine.subscription.state import pending_ack
 

@@ -23,7 +23,8 @@ from engine.model.transaction import (
     TransactionLogEntry,
 )
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Params, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Params, Row
 
 #: How many participants one timeline shows.
 PARTICIPANTS = 10

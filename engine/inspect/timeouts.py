@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.model.timeout_advice import Advice, Durations, advise
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 
 #: How many of the transactions that ended last are looked at, and how many owners are told.
 SAMPLE = 5_000

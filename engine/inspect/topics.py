@@ -15,7 +15,7 @@ from engine.model.partition import PartitionStatus
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 #: Traffic is told for so many parts of so many seconds each, together the last hour. It is that of
 #: the first so many partitions of a topic, because more would be too many look-ups for a list.

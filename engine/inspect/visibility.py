@@ -28,7 +28,7 @@ from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 
 class ReasonCode(StrEnum):

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 
 
 def join(catalog: Database, broker: Database, *, anew: bool) -> None:

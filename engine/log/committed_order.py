@@ -19,7 +19,7 @@ import msgspec
 from engine.log.entries import Opening, messages_of
 from engine.model.message import MAX_OFFSET, StoredMessage
 from engine.model.read_position import ReadPosition
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 
 def in_committed_order(

@@ -22,7 +22,7 @@ from engine.model.message import (
 from engine.model.partition import AbortedTxn, Marker
 from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 _KINDS = {
     "D": EntryKind.DATA,

@@ -30,7 +30,7 @@ from engine.model.partition import Fetched, Marker
 from engine.model.read_position import ReadPosition
 from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 from engine.settings import EngineSettings
 
 #: Retention may have dropped a segment, and a sweep its file, since a call has read its headers:

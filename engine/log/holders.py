@@ -13,7 +13,7 @@ from engine.model.errors import TopicInUse
 from engine.model.topic import AbortedParticipation, Topic
 from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 
 _ABANDONED = "subscription deleted by force; this part is aborted"
 

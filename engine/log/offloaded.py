@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from engine.model import batch
 from engine.model.errors import SegmentUnreadable
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 #: How many row groups and footers one process keeps in memory.
 _GROUPS = 8

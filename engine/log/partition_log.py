@@ -37,7 +37,8 @@ from engine.model.partition import (
 from engine.model.topic import BufferKind, Topic
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Params, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Params, Row
 from engine.settings import EngineSettings
 
 A = TypeVar("A")

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from engine.log.rows import indexed_txn
 from engine.model.partition import IndexedTxn, PositionSample, Segment
 from engine.model.txn_status import Outcome
-from engine.postgres.database import Params, Row
+from engine.postgres.session import Params, Row
 
 T = TypeVar("T")
 

@@ -25,7 +25,8 @@ from engine.log.brokers import Brokers
 from engine.log.time_budget import TimeBudget, one_by_one
 from engine.model.message import MAX_OFFSET
 from engine.model.topic_name import SNAPSHOT_TOPIC
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)

@@ -14,7 +14,7 @@ from engine.model.partition import (
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 
 def txn_of(row: Row) -> TxnID:

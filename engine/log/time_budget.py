@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from engine.model.errors import BrokerUnavailable, EngineError
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 
 logger = structlog.get_logger(__name__)
 

@@ -18,7 +18,8 @@ from engine.log.time_budget import TimeBudget
 from engine.model.errors import PartitionUnavailable, TimeLimitExceeded
 from engine.model.topic import Topic
 from engine.model.topic_name import TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

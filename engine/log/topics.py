@@ -32,7 +32,8 @@ from engine.model.topic import (
     TopicSettings,
 )
 from engine.model.topic_name import TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from engine.model.message import MAX_OFFSET
 from engine.model.partition import PartitionState
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Params, Row
+from engine.postgres.session import Params, Row
 
 
 def window_at(start: int, width: int) -> tuple[int, int]:

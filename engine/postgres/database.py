@@ -1,4 +1,4 @@
-"""One PostgreSQL database: a pool of connections, and statements by name."""
+"""One PostgreSQL database: a pool of connections, and the engine's errors for PostgreSQL's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, LiteralString, TypeVar
 
-from psycopg import Rollback
 from psycopg import errors as pg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
@@ -22,12 +21,10 @@ from engine.postgres import absences, deadlines, offsets
 from engine.postgres.binding import Binding
 from engine.postgres.connection import Connection
 from engine.postgres.pool_cache import PoolCache
-from engine.postgres.prepared import Prepared, forget
+from engine.postgres.prepared import Prepared
+from engine.postgres.session import Params, Row, Session, in_transaction
 from engine.sql import queries
 
-#: A row: a value for each column, as attributes. The statement in engine/sql tells which.
-Row = Any
-Params = Mapping[str, object]
 _T = TypeVar("_T")
 
 #: Errors after which the whole transaction is run again.
@@ -51,8 +48,6 @@ _REFUSED_FOR_EVER: Mapping[type[BaseException], str] = {
 }
 _LOCK_TIMEOUT_MS = 10_000
 _ATTEMPTS = 4
-#: Seconds after a deadlock in which whoever was not its victim goes on.
-_OTHERS_TURN = 0.05
 #: How many characters of PostgreSQL's own text are shown: of its first line, which holds neither
 #: the statement nor its parameters.
 _SHOWN = 200
@@ -63,100 +58,6 @@ _as_it_is: ContextVar[bool] = ContextVar("as_it_is", default=False)
 def as_it_is() -> Binding[bool]:
     """Within the block connections are used that were not admitted (:class:`Database`)."""
     return Binding(_as_it_is, True)
-
-
-class Session:
-    """Statements on one connection; none begins after the caller's deadline.
-
-    Raises:
-        TimeLimitExceeded: from every method but ``script``, when the deadline has passed.
-    """
-
-    def __init__(self, connection: Connection, statements: Mapping[str, LiteralString]) -> None:
-        self._connection = connection
-        self._queries = statements
-
-    def all(self, name: str, /, **params: object) -> list[Row]:
-        """Run a named statement and return its rows."""
-        deadlines.check()
-        return self._connection.execute(self._queries[name], params).fetchall()
-
-    def one(self, name: str, /, **params: object) -> Row | None:
-        """Run a named statement and return its first row, None when it has none."""
-        deadlines.check()
-        return self._connection.execute(self._queries[name], params).fetchone()
-
-    def run(self, name: str, /, **params: object) -> int:
-        """Run a named statement and return how many rows it changed."""
-        deadlines.check()
-        return self._connection.execute(self._queries[name], params).rowcount
-
-    def ask(
-        self,
-        statement: Prepared,
-        *values: object,
-        meanwhile: Callable[[], object] | None = None,
-    ) -> list[tuple[Any, ...]]:
-        """Run a prepared statement and return its rows; ``meanwhile`` as in
-        :meth:`engine.postgres.prepared.Prepared.ask`."""
-        deadlines.check()
-        return statement.ask(self._connection, *values, meanwhile=meanwhile)
-
-    def insisting(self, name: str, /, **params: object) -> list[Row]:
-        """Like :meth:`all`, within a transaction; run again after a deadlock, up to three times,
-        without those locks of the transaction that the statement itself had taken."""
-        for _ in range(_ATTEMPTS - 1):
-            # The transaction takes the Rollback itself; mypy cannot know that.
-            with contextlib.suppress(Rollback), _transaction(self._connection):
-                try:
-                    return self.all(name, **params)
-                except pg.DeadlockDetected:
-                    forget(self._connection)
-                    raise Rollback from None
-            time.sleep(_OTHERS_TURN)  # Else this may take again what the other one has waited for.
-        return self.all(name, **params)
-
-    def adhoc(self, name: str, /, **params: object) -> list[Row]:
-        """Like :meth:`all`, planned for just these parameters.
-
-        For statements with optional filters, where one plan cannot serve every use, and for the
-        workers' sweeps, whose plan must suit the tables as they are now.
-        """
-        deadlines.check()
-        statement = self._queries[name]
-        return self._connection.execute(statement, params, prepare=False).fetchall()
-
-    def script(self, text: LiteralString) -> None:
-        """Run a SQL script that takes no parameters."""
-        self._connection.execute(text)
-
-    def batch(
-        self, *statements: tuple[str, Params], prepare: bool | None = None
-    ) -> list[list[Row]]:
-        """Run several statements in one round trip and return the rows of each; without
-        ``prepare`` each is planned for just its parameters, as :meth:`adhoc` does. When one fails,
-        the connection is closed."""
-        deadlines.check()
-        try:
-            with self._connection.pipeline() as pipeline:
-                cursors = [
-                    self._connection.execute(self._queries[name], params, prepare=prepare)
-                    for name, params in statements
-                ]
-                pipeline.sync()
-                return [
-                    cursor.fetchall() if cursor.description is not None else []
-                    for cursor in cursors
-                ]
-        except BaseException as error:
-            # The connection cannot be used again: psycopg 3.3 believes that the statements after
-            # the failed one were prepared, and may still be in pipeline mode.
-            self._connection.close()
-            if isinstance(error, IndexError):
-                # The sync itself failed, for example a commit on a full disk: psycopg then expects
-                # one answer more than there is.
-                raise pg.OperationalError("PostgreSQL refused at the end of a batch") from error
-            raise
 
 
 class Database:
@@ -269,7 +170,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
         """Borrow a connection for one transaction, committed at the end of the block."""
-        with self.translated(), self._borrowed() as connection, _transaction(connection):
+        with self.translated(), self._borrowed() as connection, in_transaction(connection):
             yield Session(connection, self._queries)
 
     @contextlib.contextmanager
@@ -293,7 +194,7 @@ class Database:
         With ``one_statement`` it asks a single statement, which is a transaction of its own: no
         round trip passes while it holds its locks. If it asks several, each is one.
         """
-        within = contextlib.nullcontext if one_statement else _transaction
+        within = contextlib.nullcontext if one_statement else in_transaction
         with self.translated():
             for _ in range(_ATTEMPTS - 1):
                 with (
@@ -438,16 +339,6 @@ class _Borrowing(contextlib.AbstractContextManager[Session]):
         self._give(self._connection, error)
         if isinstance(error, pg.Error | UnicodeEncodeError):
             self._translate(error)
-
-
-@contextlib.contextmanager
-def _transaction(connection: Connection) -> Iterator[None]:
-    try:
-        with connection.transaction():
-            yield
-    except BaseException:
-        forget(connection)
-        raise
 
 
 def _roll_back(connection: Connection) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 import psycopg
 from psycopg import sql
 
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.sql import scripts
 
 

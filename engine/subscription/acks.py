@@ -44,7 +44,7 @@ from engine.model.subscription import (
 )
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.subscription.ack_decisions import (
     Ack,
     Acked,

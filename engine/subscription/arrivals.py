@@ -16,7 +16,8 @@ from engine.log.topics import Topics
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import Fetched
 from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 from engine.postgres.watching import Watch
 from engine.subscription.cursors import Cursors, Place
 

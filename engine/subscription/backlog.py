@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from engine.model.ranges import Ranges, Run
 from engine.model.subscription import AckType
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 
 
 def count(session: Session, partition_id: int, unread: Ranges) -> int:

@@ -18,7 +18,8 @@ from engine.model.errors import EngineError, PartitionUnavailable, SubscriptionN
 from engine.model.subscription import ONE_CONSUMER
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from engine.subscription import state
 from engine.subscription.memory import Memory, Unsure
 from engine.subscription.records import Records, Recover, ensure_cursors

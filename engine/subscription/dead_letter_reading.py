@@ -14,7 +14,8 @@ from engine.log.offloaded import OffloadedFiles
 from engine.model.batch import CorruptBatch
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, StoredMessage
-from engine.postgres.database import Database, Params, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Params, Row
 from engine.subscription.window import Window
 
 #: Letters not further apart than so many offsets are read together, with what is between them, and

@@ -47,7 +47,8 @@ from engine.model.errors import (
 from engine.model.message import NewMessage, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from engine.subscription import dead_letter_reading
 from engine.subscription.cursors import Cursors, Place
 from engine.subscription.state import Change, State

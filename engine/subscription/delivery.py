@@ -22,7 +22,7 @@ from engine.model.message import StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import SubscriptionName
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.settings import EngineSettings
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.dead_letters import DeadLetters, dying

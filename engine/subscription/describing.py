@@ -13,7 +13,8 @@ from engine.model.errors import PartitionUnavailable
 from engine.model.ranges import Ranges
 from engine.model.subscription import CursorStatus
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Database, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Row
 from engine.subscription import backlog
 from engine.subscription.records import Recover, ensure_cursors
 from engine.subscription.state import pending_ack

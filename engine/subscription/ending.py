@@ -12,7 +12,7 @@ from engine.model.subscription import AckOp, AckStep, PendingAck
 from engine.model.transaction import EndCommand, Ended, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.subscription import backlog, state
 from engine.subscription.state import Change, State
 from engine.subscription.statements import CONCLUDE_ACK_ENDS, END_ACKS, OPEN_ACK_ENDS

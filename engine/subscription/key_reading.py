@@ -16,7 +16,7 @@ from engine.model.batch import CorruptBatch
 from engine.model.dispatch import Slot
 from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
 from engine.model.ranges import Ranges, Run
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.subscription.reading import Piece, Reading, Room
 from engine.subscription.state import State
 

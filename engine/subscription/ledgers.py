@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.model.ranges import Ranges
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from engine.subscription.memory import Unsure
 from engine.subscription.state import State
 

@@ -13,7 +13,7 @@ from engine.log.offloaded import OffloadedFiles
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges, Run
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.subscription.memory import Unsure
 from engine.subscription.state import State
 from engine.subscription.window import Window

@@ -25,7 +25,8 @@ from engine.model.subscription import InitialPosition, SubscriptionSettings, Sub
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 
 Recover = Callable[[Location, PartitionName], None]
 

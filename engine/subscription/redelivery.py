@@ -12,7 +12,7 @@ from engine.log.topics import Topics
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
 from engine.model.topic_name import SubscriptionName
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers

@@ -23,7 +23,7 @@ from engine.model.subscription import InitialPosition
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.state import Change, State
 

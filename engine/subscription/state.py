@@ -20,7 +20,7 @@ from engine.model.errors import InvalidTxnStatus
 from engine.model.ranges import NOTHING, Ranges, Run
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck, TentativeAck
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 from engine.subscription.statements import (
     READ,
     STORE,

@@ -28,7 +28,8 @@ from engine.model.subscription import (
 )
 from engine.model.topic import MAX_RETENTION_MS, AbortedParticipation, Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from engine.subscription.describing import describe_on
 from engine.subscription.records import Records, Recover, get, locked, settings_of
 

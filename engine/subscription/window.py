@@ -13,7 +13,7 @@ from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
-from engine.postgres.database import Params, Row, Session
+from engine.postgres.session import Params, Row, Session
 from engine.subscription.statements import ReadRow
 
 

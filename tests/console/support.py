@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from engine.postgres.database import Session
 from engine.postgres.prepared import Prepared
+from engine.postgres.session import Session
 
 
 @dataclass

@@ -22,7 +22,8 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 
 TOPIC = TopicName("public", "default", "flights")
 P0 = PartitionName(TOPIC, 0)

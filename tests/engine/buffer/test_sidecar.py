@@ -19,7 +19,7 @@ from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Row
+from engine.postgres.session import Row
 from tests.engine.support import (
     P0,
     TOPIC,

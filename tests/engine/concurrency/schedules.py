@@ -21,7 +21,8 @@ import pytest
 
 from engine.coordinator import finalization
 from engine.model.errors import EngineError
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 
 #: Session's ways to run a statement.
 _STATEMENTS = ("all", "one", "run", "adhoc", "batch", "ask")

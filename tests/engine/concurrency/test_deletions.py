@@ -26,7 +26,7 @@ from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Session
+from engine.postgres.session import Session
 from tests.engine.concurrency.waiting import Background, beside, broker, locked, while_open
 from tests.engine.support import (
     P0,

@@ -28,7 +28,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, MetadataOp
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Row, Session
+from engine.postgres.session import Row, Session
 from engine.subscription import ending, state
 from engine.subscription.memory import Memory
 from tests.engine.concurrency.waiting import Background, at_once, broker, locked, while_open

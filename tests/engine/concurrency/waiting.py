@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from engine import Engine
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from tests.engine.support import (
     P0,
     sql,

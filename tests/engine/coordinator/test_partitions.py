@@ -28,7 +28,8 @@ from engine.model.topic_name import PartitionName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,

@@ -8,7 +8,8 @@ from engine import Engine
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Params, Row
+from engine.postgres.database import Database
+from engine.postgres.session import Params, Row
 from tests.engine.support import (
     P0,
     P1,

@@ -23,7 +23,8 @@ from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import MAX_RETENTION_MS, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from tests.engine.support import (
     P0,
     P1,

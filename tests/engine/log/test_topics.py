@@ -28,7 +28,8 @@ from engine.model.read_position import ReadPosition
 from engine.model.subscription import InitialPosition, SubscriptionType
 from engine.model.topic import BufferKind, Topic, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from engine.settings import EngineSettings
 from tests.engine.concurrency.waiting import Background
 from tests.engine.support import (

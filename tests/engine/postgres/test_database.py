@@ -17,8 +17,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from engine.model.errors import CoordinatorUnavailable, EngineError, InvalidRequest
-from engine.postgres.database import Database, Session, as_it_is
+from engine.postgres.database import Database, as_it_is
 from engine.postgres.prepared import INT4, Prepared
+from engine.postgres.session import Session
 from tests.support.databases import Databases
 from tests.support.kept_pool import close_idle
 

@@ -9,7 +9,8 @@ import pytest
 
 from engine.model.errors import CoordinatorUnavailable, TimeLimitExceeded
 from engine.postgres import deadlines
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from tests.support.databases import Databases
 
 

@@ -16,7 +16,7 @@ from psycopg import errors as pg
 from psycopg.pq import TransactionStatus
 
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
 from engine.postgres.prepared import (
     BOOL,
     BYTEA,
@@ -30,6 +30,7 @@ from engine.postgres.prepared import (
     Prepared,
     array_of,
 )
+from engine.postgres.session import Session
 from tests.support.databases import Databases
 
 _ECHO = Prepared(

@@ -14,7 +14,8 @@ from engine.coordinator import listing
 from engine.coordinator.listing import list_page
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import TxnAction, TxnStatus
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from tests.engine.sql.hot_statements import (
     Hot,
     check,

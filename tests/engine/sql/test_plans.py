@@ -14,7 +14,8 @@ import pytest
 from engine import Engine
 from engine.log.brokers import Location
 from engine.model.topic import BufferKind
-from engine.postgres.database import Database, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Session
 from tests.engine.sql.hot_statements import (
     EMPTY_BROKER,
     INDEXES,

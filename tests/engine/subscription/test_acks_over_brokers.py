@@ -22,8 +22,8 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from engine.postgres.database import Session
 from engine.postgres.prepared import Prepared
+from engine.postgres.session import Session
 from tests.engine.support import (
     P0,
     P1,

@@ -25,7 +25,8 @@ from engine.model.message import StoredMessage
 from engine.model.subscription import AckType, SubscriptionType
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from engine.postgres.database import Database, Row, Session
+from engine.postgres.database import Database
+from engine.postgres.session import Row, Session
 from engine.subscription import dead_letter_reading, dead_letters
 from tests.engine.support import (
     P0,

@@ -21,8 +21,8 @@ from engine.model.errors import (
 )
 from engine.model.subscription import AckType, InitialPosition, SubscriptionType
 from engine.model.topic_name import PartitionName
-from engine.postgres.database import Session
 from engine.postgres.prepared import Prepared
+from engine.postgres.session import Session
 from engine.subscription import memory
 from engine.subscription.window import Window
 from tests.engine.support import (
