@@ -139,6 +139,8 @@ def test_labels_that_are_known_are_there_from_the_start(engine: Engine) -> None:
     assert value(found, "finalize_retries_total", participant_kind="subscription") == 0
     assert value(found, "txn_finalize_seconds_bucket", outcome="committed", le="0.1") == 0
     assert value(found, "visible_latency_seconds_count") == 0
+    assert value(found, "task_seconds_count", task="finalize", result="failed") == 0
+    assert value(found, "http_answers_total", **{"class": "5xx"}) is not None
 
 
 def test_a_broker_that_is_gone_is_absent_and_not_zero(engine: Engine) -> None:

@@ -29,6 +29,8 @@ from txnconsole.monitoring.observation import Observation, observe
 #: Coordinators that are told one by one; those above are summed up under "other".
 _COORDINATORS = 512
 _OUTCOMES = ("committed", "aborted")
+#: The tasks that run when something asks for them, and not by the clock.
+ASKED_FOR = ("finalize", "recover")
 
 
 class ProductCollector(Collector):
@@ -118,7 +120,9 @@ def _counted(figures: Tally) -> Iterator[Metric]:
         actions.add_metric(label.split("/", 1), figure.count)
     yield actions
     tasks = _histogram("task_seconds", "Duration of workers' tasks.", "task", "result")
-    _add_histograms(tasks, by_name[FigureName.TASKS], ())
+    known = sorted((*settings.CELERY_BEAT_SCHEDULE, *ASKED_FOR))
+    expected = [f"{task}/{result}" for task in known for result in ("done", "failed")]
+    _add_histograms(tasks, by_name[FigureName.TASKS], expected)
     yield tasks
 
 

@@ -9,12 +9,14 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import REGISTRY, Collector
 
 from txnconsole.monitoring.collector import ProductCollector
+from txnconsole.monitoring.requests import tell_all_classes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def exposition(*more: Collector) -> bytes:
     """What has been counted, and how everything stands; and what other collectors tell."""
+    tell_all_classes()
     registry = CollectorRegistry()
     for collector in (ProductCollector(), *more):
         registry.register(collector)

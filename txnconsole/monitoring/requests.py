@@ -13,6 +13,9 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # A second series fo
 _requests = Counter(
     "txnconsole_http_requests_total", "Requests answered.", ["method", "route", "status"]
 )
+_answers = Counter(
+    "txnconsole_http_answers_total", "Requests answered, by the class of their status.", ["class"]
+)
 _seconds = Histogram(
     "txnconsole_http_request_duration_seconds",
     "Seconds from a request's arrival to its answer, waiting on purpose included.",
@@ -21,6 +24,17 @@ _seconds = Histogram(
 )
 _log = structlog.get_logger(__name__)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+_CLASSES = ("2xx", "3xx", "4xx", "5xx")
+
+
+def tell_all_classes() -> None:
+    """Have the classes there with 0 of which nothing has been answered, so that a rate sees the
+    first: of ``txnconsole_http_requests_total`` each route, method and status begins with 1."""
+    try:
+        for each in _CLASSES:
+            _answers.labels(each)
+    except OSError as error:
+        _tell_once(error.filename, error.strerror)
 
 
 def count_request(request: HttpRequest, status: int, seconds: float) -> None:
@@ -34,6 +48,7 @@ def count_request(request: HttpRequest, status: int, seconds: float) -> None:
     method = request.method if request.method in _METHODS else "other"
     try:
         _requests.labels(method, route, str(status)).inc()
+        _answers.labels(f"{status // 100}xx").inc()
         _seconds.labels(method, route).observe(seconds)
     except OSError as error:
         _tell_once(error.filename, error.strerror)
