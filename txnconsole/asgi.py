@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Mapping
+from functools import cache
+from types import FrameType
 from typing import Any
 
 from django.core.asgi import get_asgi_application
@@ -44,10 +47,25 @@ gc.set_threshold(10_000, 20, 50)
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request."""
+    _await_the_end()
     if scope["path"] == _LIVE:  # However its method is written: a thread would wait for the end.
         await _events(scope, _without_body(receive), send)
     else:
         await _everything_else(scope, receive, send)
+
+
+@cache
+def _await_the_end() -> None:
+    """Note when this process is told to end, beside the server's own handler, which is there by the
+    first request: the server waits for what is under way, and kills it seconds later."""
+    of_server = signal.getsignal(signal.SIGTERM)
+
+    def told(number: int, frame: FrameType | None) -> None:
+        Process.is_ending = True
+        if callable(of_server):
+            of_server(number, frame)
+
+    signal.signal(signal.SIGTERM, told)
 
 
 def _without_body(receive: Receive) -> Receive:

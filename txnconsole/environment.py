@@ -28,6 +28,8 @@ class Process:
 
     #: Whether it answers requests, and so keeps their time limit (asgi.py).
     answers_requests = False
+    #: Whether it was told to end (asgi.py): what waits on purpose answers then, streams are over.
+    is_ending = False
 
 
 FILE_NAME = "environment.json"

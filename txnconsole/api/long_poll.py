@@ -4,7 +4,8 @@ A waiting call sleeps until the engine says that something may have happened
 (engine/postgres/watching.py), and reads again. A call that is woken again and again for nothing
 pauses before each read, longer each time up to 50 ms. A waiting call holds a thread, but not one of
 those that work (txnconsole/wsgi_on_threads.py). So only ``TXNCONSOLE_WAITING_CALLS`` may wait in a
-process; a further call answers at once, which the contract allows ("waits at most").
+process; a further call answers at once, which the contract allows ("waits at most"). So does every
+one when the process is told to end: what it waits for wakes it once a second.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rest_framework.request import Request
 from engine.postgres import deadlines
 from txnconsole.access.authentication import TokenAuthentication
 from txnconsole.enginedb.letting_go import let_go
+from txnconsole.environment import Process
 from txnconsole.wsgi_on_threads import CALLER_IS_GONE, resting
 
 T = TypeVar("T")
@@ -35,9 +37,9 @@ _places = BoundedSemaphore(settings.WAITING_CALLS)
 @contextmanager
 def place_to_wait(wait_ms: int) -> Generator[int]:
     """Take one of the places for waiting calls, for the length of the block; yields how long the
-    call may wait, 0 when no place is free. The time spent waiting does not count against the
-    request's time limit (txnconsole.api.time_limit)."""
-    if wait_ms == 0 or not _places.acquire(blocking=False):
+    call may wait, 0 when no place is free or the process is about to end. The time spent waiting
+    does not count against the request's time limit (txnconsole.api.time_limit)."""
+    if wait_ms == 0 or Process.is_ending or not _places.acquire(blocking=False):
         yield 0
         return
     try:
@@ -93,7 +95,7 @@ def wait_until(
                 if woken_soon:
                     sleep(min(pause, max(0.0, deadline - monotonic())))
             pause = min(pause * _GROWTH, _LONGEST_PAUSE) if woken_soon else _FIRST_PAUSE
-            if not still_wanted():
+            if Process.is_ending or not still_wanted():
                 break
             let_go()
             answer = read()

@@ -32,9 +32,13 @@ from txnconsole.api.structs.transactions import (
 )
 from txnconsole.audit.chain import Change, recorded
 from txnconsole.enginedb.wiring import engine
+from txnconsole.environment import Process
 from txnconsole.operations import transactions as operations
 from txnconsole.queue.wakeup import wake_finalizer
 from txnconsole.wsgi_on_threads import resting
+
+#: After so long a waiting call looks whether its process is about to end.
+_LONGEST_MS = 1000
 
 
 class OwnersEndpoint(TransactionEndpoint):
@@ -232,7 +236,11 @@ def _ended_within(wait_ms: int, decided: EngineTransaction) -> Transaction:
     if decided.status in ENDED:
         return Transaction.of(decided)
     with place_to_wait(wait_ms) as granted_ms:
-        if granted_ms > 0:
+        for begun_ms in range(0, granted_ms, _LONGEST_MS):
+            if decided.status in ENDED or Process.is_ending:
+                break
             with resting():
-                decided = engine().coordinator.wait_for_end(decided.txn_id, wait_ms=granted_ms)
+                decided = engine().coordinator.wait_for_end(
+                    decided.txn_id, wait_ms=min(_LONGEST_MS, granted_ms - begun_ms)
+                )
     return Transaction.of(decided)

@@ -18,6 +18,7 @@ from txnconsole.console.live.channels import Channel
 from txnconsole.console.live.frames import HEARTBEAT, RETRY, frame
 from txnconsole.console.live.hub import Hub, TooManyStreams, hub
 from txnconsole.enginedb.away import DATABASE_AWAY
+from txnconsole.environment import Process
 
 #: Seconds of silence after which a comment keeps the connection open.
 HEARTBEAT_SECONDS = 15.0
@@ -33,7 +34,8 @@ async def frames(
     get_hub: Callable[[], Hub] = hub,
     recheck_seconds: float = RECHECK_SECONDS,
 ) -> AsyncIterator[str]:
-    """Yield the channel's frames until the browser goes away, or its session or permission ends.
+    """Yield the channel's frames until the browser goes away, its session or permission ends, or
+    this process is about to end: the browser then comes again, and another process answers.
 
     The first step joins the channel and the last one leaves it, so that a stream that was never
     started takes no place.
@@ -50,6 +52,8 @@ async def frames(
         checked = clock()
         while True:
             text = await listener.next(HEARTBEAT_SECONDS)
+            if Process.is_ending:
+                return
             if clock() - checked >= recheck_seconds:
                 goodbye = await sync_to_async(_goodbye)(session_key, channel, hears_alerts)
                 if goodbye is not None:
