@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,6 +142,25 @@ def test_labels_that_are_known_are_there_from_the_start(engine: Engine) -> None:
     assert value(found, "visible_latency_seconds_count") == 0
     assert value(found, "task_seconds_count", task="finalize", result="failed") == 0
     assert value(found, "http_answers_total", **{"class": "5xx"}) is not None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, b"\x10\x00\x00\x00", b"\x40\x00\x00\x00damaged" * 9],
+    ids=["missing", "cut", "damaged"],
+)
+def test_counts_of_requests_that_cannot_be_read_are_missing_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
+) -> None:
+    """Nothing was told, and the alert about no web server fired."""
+    shared = tmp_path / "shared"
+    if content is not None:
+        shared.mkdir()
+        (shared / "counter_1.db").write_bytes(content)
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(shared))
+    found = scraped()
+    assert value(found, "database_up", database="broker-1") == 1
+    assert value(found, "http_requests_total") is None
 
 
 def test_a_broker_that_is_gone_is_absent_and_not_zero(engine: Engine) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import REGISTRY, Collector
 
 from txnconsole.monitoring.collector import ProductCollector
-from txnconsole.monitoring.requests import tell_all_classes
+from txnconsole.monitoring.requests import SharedCounts, tell_all_classes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -21,6 +20,6 @@ def exposition(*more: Collector) -> bytes:
     for collector in (ProductCollector(), *more):
         registry.register(collector)
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        registry.register(SharedCounts())
         return generate_latest(registry)
     return generate_latest(REGISTRY) + generate_latest(registry)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import struct
+from collections.abc import Iterable
 from functools import cache
 
 import structlog
 from django.http import HttpRequest
-from prometheus_client import Counter, Histogram, disable_created_metrics
+from prometheus_client import Counter, Histogram, Metric, disable_created_metrics
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # A second series for each one.
 
@@ -35,6 +40,19 @@ def tell_all_classes() -> None:
             _answers.labels(each)
     except OSError as error:
         _tell_once(error.filename, error.strerror)
+
+
+class SharedCounts(Collector):
+    """What all processes behind one address have counted (``PROMETHEUS_MULTIPROC_DIR``). Where
+    that cannot be read nothing of it is told, and the log says so once."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Read everybody's files; never raises for what they are like."""
+        try:
+            return list(MultiProcessCollector(None).collect())  # type: ignore[no-untyped-call]
+        except (OSError, ValueError, RuntimeError, struct.error) as error:
+            _tell_once(os.environ.get("PROMETHEUS_MULTIPROC_DIR"), str(error))
+            return ()
 
 
 def count_request(request: HttpRequest, status: int, seconds: float) -> None:
