@@ -35,6 +35,14 @@ def test_all_processes_together_have_what_one_would_have() -> None:
     assert passed(processes[0], 3, "b") == 3
 
 
+def test_a_process_with_another_limit_counts_for_itself() -> None:
+    """While all are started again with a lower one, a single share of a process from before had
+    those of the new limit refuse everybody."""
+    before, now = SharedRate(10_000, 3600), SharedRate(40, 3600)
+    assert passed(before, 1) == 1
+    assert passed(now, 41) == 40
+
+
 def test_threads_of_one_process_pass_as_often_as_they_may() -> None:
     rate = SharedRate(1000, 3600)
     assert sum(at_once(4, lambda _: passed(rate, 300))) == 1000
@@ -80,13 +88,13 @@ def test_who_is_refused_is_told_when_and_asks_redis_no_more_until_then(now: list
     refused = rate.take("a")
     assert refused is not None
     assert 59 < refused.wait <= 60
-    counted = connection().get("txnconsole:requests:a")
+    counted = connection().get("txnconsole:requests:2:a")
     now[0] += 30
     later = rate.take("a")
     assert later is not None
     assert 29 < later.wait <= 30
-    assert connection().get("txnconsole:requests:a") == counted
-    connection().delete("txnconsole:requests:a")  # The window ends.
+    assert connection().get("txnconsole:requests:2:a") == counted
+    connection().delete("txnconsole:requests:2:a")  # The window ends.
     now[0] += 31
     assert passed(rate, 3) == 2
 

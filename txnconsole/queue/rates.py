@@ -80,7 +80,7 @@ class SharedRate:
 
     def _ask(self, name: str) -> tuple[int, int]:
         """Take a share; how many have been taken with it, and for how many ms that holds."""
-        key = f"{_PREFIX}{name}"
+        key = f"{_PREFIX}{self._most}:{name}"  # Of another limit shares are of another size.
         together = connection().pipeline(transaction=True)
         together.incrby(key, self._size)
         together.pexpire(key, max(1, int(self._seconds * 1000)), nx=True)
