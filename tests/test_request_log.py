@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
 from txnconsole import logs
+from txnconsole.api.errors import problem
 from txnconsole.request_log import RequestLogMiddleware
 
 
@@ -52,6 +53,20 @@ def test_every_line_of_a_request_carries_its_id_and_none_its_query(
     assert lines[1]["path"] == "/x"
     assert lines[1]["status"] == 204
     assert "secret" not in said
+
+
+def test_the_line_of_a_request_that_was_refused_names_the_code_and_the_next_ones_does_not(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])  # Put back after the test.
+    logs.configure(level="INFO", human=False)
+    refusing = RequestLogMiddleware(lambda request: problem(request, "SegmentUnreadable", "…"))
+    refusing(RequestFactory().get("/x"))
+    answer("/y")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    told = {line["path"]: line for line in lines if line["event"] == "request"}
+    assert (told["/x"]["status"], told["/x"]["code"]) == (503, "SegmentUnreadable")
+    assert "code" not in told["/y"]
 
 
 def test_probes_and_assets_are_not_told() -> None:

@@ -24,6 +24,11 @@ def about(txn_id: object) -> None:
         structlog.contextvars.bind_contextvars(txn_id=str(txn_id))
 
 
+def refused(code: str) -> None:
+    """The line of this request names why it was refused, or failed."""
+    structlog.contextvars.bind_contextvars(code=code)
+
+
 class RequestLogMiddleware:
     """Binds ``request_id`` to the logs and answers it as ``X-Request-ID``.
 
@@ -51,6 +56,6 @@ class RequestLogMiddleware:
                     duration_ms=round((time.monotonic() - started) * 1000, 1),
                 )
         finally:
-            structlog.contextvars.unbind_contextvars("request_id", "txn_id")
+            structlog.contextvars.unbind_contextvars("request_id", "txn_id", "code")
         response["X-Request-ID"] = request_id
         return response

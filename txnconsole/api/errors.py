@@ -33,6 +33,7 @@ from engine.model.errors import (
 from txnconsole.access.requests import django_request
 from txnconsole.api.limits import BODY_BYTES
 from txnconsole.enginedb.away import DATABASE_AWAY, is_out_of_time
+from txnconsole.request_log import refused
 from txnconsole.statuses import STATUS_OF_CODE, status_of_code
 
 _READING = frozenset({"GET", "HEAD"})
@@ -135,6 +136,7 @@ def problem(
 ) -> HttpResponse:
     """A problem document; ``data`` adds fields that the code defines."""
     status = status_of_code(code)
+    refused(code)
     body = {
         "type": f"urn:txnconsole:problem:{code}",
         "title": _TITLES.get(code, HTTPStatus(status).phrase),
