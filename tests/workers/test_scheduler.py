@@ -22,6 +22,8 @@ class Clocked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, intervals: dict[str, float]) -> None:
         self.now = 1000.0
         self.sent: Counter[str] = Counter()
+        self.waiting: Counter[str] = Counter()
+        monkeypatch.setattr(scheduler, "queued", lambda queue: self.waiting[queue])
         monkeypatch.setattr(scheduler, "monotonic", lambda: self.now)
         entries = {
             name: ScheduleEntry(name=name, task=name, schedule=schedule(timedelta(seconds=each)))
@@ -59,6 +61,18 @@ def test_what_was_missed_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert beat.sent == {"often": 1}
     assert beat.sleep(0.75) == pytest.approx(1.0)
     assert beat.sent == {"often": 2}
+
+
+def test_nothing_is_added_to_a_queue_that_nobody_empties(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a worker of the queue for pipeline runs Redis was full after weeks, without any
+    worker after days."""
+    beat = Clocked(monkeypatch, {"txnconsole.sweep": 1.0, "txnconsole.launch_runs": 1.0})
+    beat.waiting["pipeline"] = 1000
+    beat.sleep(1.0)
+    assert beat.sent == {"txnconsole.sweep": 1}
+    beat.waiting.update(pipeline=-1, celery=1000)
+    beat.sleep(1.0)
+    assert beat.sent == {"txnconsole.sweep": 1, "txnconsole.launch_runs": 1}
 
 
 def test_beat_runs_it_with_the_whole_schedule() -> None:

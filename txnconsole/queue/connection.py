@@ -27,10 +27,10 @@ def ping() -> str | None:
     return None
 
 
-def queued() -> int | None:
-    """How many tasks wait in Celery's queue; None when Redis does not answer."""
+def queued(queue: str = TASKS) -> int | None:
+    """How many tasks wait in a queue of Celery's; None when Redis does not answer."""
     try:
-        return connection().llen(TASKS)
+        return connection().llen(queue)
     except redis.RedisError:
         return None
 
