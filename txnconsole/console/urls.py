@@ -151,7 +151,7 @@ urlpatterns = [
     path("settings/users", users.users, name="settings-users"),
     path(_USER, users.user, name="settings-user"),
     path(f"{_USER}/roles", users.roles, name="settings-user-roles"),
-    path(f"{_USER}/disable", users.disable, name="settings-user-disable"),
-    path(f"{_USER}/activate", users.activate, name="settings-user-activate"),
+    path(f"{_USER}/disable", users.admit, {"active": False}, name="settings-user-disable"),
+    path(f"{_USER}/activate", users.admit, {"active": True}, name="settings-user-activate"),
     path(f"{_USER}/password", users.password, name="settings-user-password"),
 ]

@@ -121,37 +121,25 @@ def roles(request: ConsoleRequest, name: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.ACCESS_MANAGE)
-def disable(request: ConsoleRequest, name: str) -> HttpResponse:
-    """Disable a user; once more it changes nothing."""
-    effects = [
-        "It is signed out, and all its tokens are refused within two seconds.",
-        "Its transactions and its entries in the audit log stay.",
-    ]
-    confirmation = _confirmation(
-        find_user(user_name(name)), "disable", f"Disable {name}?", effects, "Disable", harm=True
-    )
+def admit(request: ConsoleRequest, name: str, *, active: bool) -> HttpResponse:
+    """Enable a user again, or disable it; once more it changes nothing."""
+    found = find_user(user_name(name))
+    if active:
+        effects = ["It can sign in.", "Its tokens that were not revoked hold again."]
+        asked = _confirmation(found, "activate", f"Let {name} in again?", effects, "Activate")
+    else:
+        effects = [
+            "It is signed out, and all its tokens are refused within two seconds.",
+            "Its transactions and its entries in the audit log stay.",
+        ]
+        asked = _confirmation(found, "disable", f"Disable {name}?", effects, "Disable", harm=True)
 
     def change(form: ReasonForm) -> Outcome:
-        _put(request, name, UserSettings(active=False), form)
-        return Outcome(title=f"{name} is disabled", goes_to=_address(name))
+        _put(request, name, UserSettings(active=active), form)
+        title = f"{name} may sign in again" if active else f"{name} is disabled"
+        return Outcome(title=title, goes_to=_address(name))
 
-    return ask(request, confirmation, ReasonForm, change)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@page(Permission.ACCESS_MANAGE)
-def activate(request: ConsoleRequest, name: str) -> HttpResponse:
-    """Enable a user again; once more it changes nothing."""
-    effects = ["It can sign in.", "Its tokens that were not revoked hold again."]
-    confirmation = _confirmation(
-        find_user(user_name(name)), "activate", f"Let {name} in again?", effects, "Activate"
-    )
-
-    def change(form: ReasonForm) -> Outcome:
-        _put(request, name, UserSettings(active=True), form)
-        return Outcome(title=f"{name} may sign in again", goes_to=_address(name))
-
-    return ask(request, confirmation, ReasonForm, change)
+    return ask(request, asked, ReasonForm, change)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
