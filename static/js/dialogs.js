@@ -3,7 +3,7 @@
 
 import { announce, h, icon, one } from "./dom.js";
 import { failure } from "./freshness.js";
-import { saidIn } from "./regions.js";
+import { focusOn, saidIn } from "./regions.js";
 import { signInAddress } from "./standing.js";
 
 /** Whether an answer is the dialog's, asked before the swap: it may replace the very form that asked. */
@@ -86,6 +86,8 @@ export function startDialogs() {
   document.body.addEventListener("htmx:finally:request", refused);
   document.body.addEventListener("aborted", () => {
     one("#dialog").close();
+    const region = one("[data-region]:has(tbody :focus)");
+    if (region) focusOn(region);  // Rows hold still for who is in one, and this one is to go.
     announce("The transaction is aborting");
   });
   one("#dialog").addEventListener("close", keepPlace);

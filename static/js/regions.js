@@ -93,12 +93,14 @@ function keepRoom() {
   addEventListener("resize", () => regions.forEach((region) => region.style.removeProperty("min-height")));
 }
 
-/** With what had the focus it would be gone: its region has it then. */
+/** The focus goes to what was read again, in place of what is gone from it, or soon will be. */
+export function focusOn(part) {
+  part.tabIndex = -1;
+  part.focus({ preventScroll: true });
+}
+
 function keepFocus({ detail: { ctx } }) {
-  const { target, hadFocus } = ctx ?? {};
-  if (!hadFocus || target.dataset.region === undefined || document.activeElement !== document.body) return;
-  target.tabIndex = -1;
-  target.focus({ preventScroll: true });
+  if (ctx?.hadFocus && !ctx.isForDialog && document.activeElement === document.body) focusOn(ctx.target);
 }
 
 /** Without a channel nobody else asks again. */

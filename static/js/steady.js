@@ -9,6 +9,9 @@ const HELD = matchMedia("(hover: hover)").matches
 /** What gives a region its shape: rows, and whatever comes and goes above them. */
 const SHAPE = "tbody tr[id], section, .notice, .fault, .empty, .blocker";
 
+/** What says how all of it stands: no row, and told at once. */
+const STANDING = ".verdict, .figures";
+
 const shape = (root) => all(SHAPE, root).map((part) => part.id || part.className || part.getAttribute("aria-labelledby"));
 const isHeld = (region) => one(HELD, region) !== null;
 
@@ -23,6 +26,16 @@ function renew(row, fresh) {
     if (cell.contains(document.activeElement) || cell[what] === next[what]) continue;
     cell.replaceChildren(...next.cloneNode(true).childNodes);
     htmx.process(cell);
+  }
+}
+
+/** In no less room than before, so that no row moves up. */
+function renewStanding(region, fragment) {
+  const fresh = all(STANDING, fragment);
+  for (const [at, part] of all(STANDING, region).entries()) {
+    if (!fresh[at] || part.contains(document.activeElement)) continue;
+    fresh[at].style.minHeight = `${part.getBoundingClientRect().height}px`;
+    part.replaceWith(fresh[at]);
   }
 }
 
@@ -54,6 +67,7 @@ function hold(event) {
     row.toggleAttribute("data-gone", !fresh.has(row.id));
     if (fresh.has(row.id)) renew(row, fresh.get(row.id));
   }
+  renewStanding(region, task.fragment);
   const names = new Set(known.map((row) => row.id));
   tell([...fresh.keys()].filter((id) => !names.has(id)).length, known.filter((row) => !fresh.has(row.id)).length);
 }

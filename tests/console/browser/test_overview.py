@@ -79,6 +79,55 @@ def test_the_charts_stand_still_while_partitions_come_and_go(
     assert len(set(tops)) == 1, tops
 
 
+def test_after_an_abort_from_its_row_the_overview_says_how_it_stands(
+    watched: Watched, producer: Producer
+) -> None:
+    """The row that had the focus goes with its transaction, and holds nothing still."""
+    held = producer.begin()
+    producer.produce(*["x"] * 600, txn_id=held)
+    page = watched.page
+    page.goto("/")
+    row = page.locator("#now tbody tr").filter(has_text=producer.topic)
+    row.get_by_role("button", name=f"Abort… transaction {held}").click()
+    page.mouse.move(2, 2)
+    dialog = page.locator("#dialog")
+    dialog.get_by_label("Reason").fill("left hanging by a dead producer")
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#now")).to_be_focused()
+    expect(row).to_have_count(0)
+
+
+def test_who_points_at_a_row_is_told_how_it_stands_and_keeps_its_transaction_under_the_pointer(
+    watched: Watched, producer: Producer
+) -> None:
+    first, second = producer.begin(), producer.begin()
+    producer.produce(*["x"] * 600, txn_id=first)
+    producer.produce(*["x"] * 600, txn_id=second)
+
+    def with_news(route: Route) -> None:
+        answer = route.fetch()
+        text = re.sub(
+            r'(<p class="verdict").*?</p>', r"\1>All is well.</p>", answer.text(), flags=re.S
+        )
+        route.fulfill(response=answer, body=text)
+
+    page = watched.page
+    page.goto("/")
+    row = page.locator("#now tbody tr").filter(has_text=producer.topic)
+    row.hover()
+    place = row.bounding_box()
+    page.route("**/?part=now", with_news)
+    producer.end(first, "abort")
+    expect(row).to_have_attribute("data-gone", "")
+    expect(row.get_by_role("button")).to_have_text(f"Abort… transaction {first}")
+    expect(page.locator(".verdict")).to_have_text("All is well.")
+    assert row.bounding_box() == place
+    page.mouse.move(2, 2)
+    expect(row.get_by_role("button")).to_have_text(f"Abort… transaction {second}")
+    page.unroute_all(behavior="wait")
+
+
 def _series(route: Route, **others: list[int | None]) -> None:
     """A quarter of an hour in which most ended well, up to a newest span of its own; with other
     columns for some."""
