@@ -183,6 +183,19 @@ def add_masking_rule(
     return rule
 
 
+def find_masking_rule(rule_id: int, *, lock: bool = False) -> MaskingRule:
+    """The rule of that number.
+
+    Raises:
+        MaskingRuleNotFound: there is none, or not any more.
+    """
+    rules = MaskingRule.objects.select_for_update() if lock else MaskingRule.objects.all()
+    rule = rules.filter(pk=rule_id).first()
+    if rule is None:
+        raise MaskingRuleNotFound(f"There is no masking rule {rule_id}.")
+    return rule
+
+
 def delete_masking_rule(actor: Actor, rule_id: int, reason: str = "") -> None:
     """Show viewers again what the rule has masked.
 
@@ -191,9 +204,7 @@ def delete_masking_rule(actor: Actor, rule_id: int, reason: str = "") -> None:
     """
     change = Change(actor, "masking.delete", f"masking_rule:{rule_id}", reason)
     with recorded_atomically(change) as recording:
-        rule = MaskingRule.objects.select_for_update().filter(pk=rule_id).first()
-        if rule is None:
-            raise MaskingRuleNotFound(f"There is no masking rule {rule_id}.")
+        rule = find_masking_rule(rule_id, lock=True)
         recording.before = {
             "topics": rule.topics,
             "rule": rule.pk,

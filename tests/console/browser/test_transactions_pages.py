@@ -131,6 +131,25 @@ def test_many_are_found_chosen_and_aborted_together(watched: Watched, producer: 
     expect(own).to_have_count(0)
 
 
+def test_of_a_view_that_is_deleted_the_focus_stays_beside_the_others_and_once_more_it_says_so(
+    watched: Watched, producer: Producer
+) -> None:
+    page, name = watched.page, f"of {producer.topic[-12:]}"
+    page.goto(f"/transactions?q=topic:{producer.topic}")
+    page.locator("#view-name").fill(name)
+    page.get_by_role("button", name="Keep view").click()
+    other = page.context.new_page()
+    other.goto("/transactions")
+    for tab in (page, other):
+        own = tab.locator(".viewlist .own").filter(has_text=name)
+        own.get_by_role("button").focus()
+        tab.keyboard.press("Enter")
+        expect(own).to_have_count(0)
+        expect(tab.locator("#views")).to_be_focused()
+    expect(other.locator("#views")).to_contain_text("There is no such view any more.")
+    other.close()
+
+
 def test_counts_of_views_follow_what_happens_and_leave_what_is_typed_beside_them(
     watched: Watched, producer: Producer
 ) -> None:

@@ -93,6 +93,11 @@ def test_an_alerts_page_leads_on_and_names_the_transaction_anew_whenever_it_is_r
     assert KINDS[Kind.HELD_BACK].measures in html.unescape(region)
 
 
+def test_the_overview_leads_to_each_alert_that_fires(engine: Engine, viewer: Client) -> None:
+    alert = fired(engine, name="Held")
+    assert f'<a href="/alerts/{alert.pk}">Held</a>' in body(viewer.get("/"))
+
+
 def test_what_fires_at_the_next_look_already_waits_for_no_span(
     engine: Engine, viewer: Client
 ) -> None:

@@ -129,6 +129,15 @@ def test_administrators_keep_the_rules_and_the_audit_log_has_them(db: None) -> N
     ]
 
 
+def test_a_rule_that_somebody_else_has_deleted_is_named_as_not_there(db: None) -> None:
+    """Its dialog may have been open meanwhile."""
+    admin, address = signed_in("admin"), "/settings/masking/7/delete"
+    answers = [admin.get(address), admin.post(address, {"reason": "no longer a secret"})]
+    for answer in answers:
+        assert answer.status_code == 404
+        assert "There is no masking rule 7." in answer.content.decode()
+
+
 @pytest.mark.parametrize(
     ("part", "name"), [("field", ""), ("field", "card..x"), ("field", "a.**"), ("key", "x")]
 )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from engine.model.errors import InvalidRequest
-from txnconsole.access.administration import add_masking_rule, delete_masking_rule
+from txnconsole.access.administration import (
+    add_masking_rule,
+    delete_masking_rule,
+    find_masking_rule,
+)
 from txnconsole.access.masking import Effect, Part
 from txnconsole.access.models import MaskingRule
 from txnconsole.access.roles import Permission
@@ -64,9 +68,7 @@ def _added(request: ConsoleRequest, form: MaskingForm) -> bool:
 @page(Permission.ACCESS_MANAGE)
 def delete(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     """Delete a rule."""
-    rule = MaskingRule.objects.filter(pk=rule_id).first()
-    if rule is None:
-        raise Http404
+    rule = find_masking_rule(rule_id)
     confirmation = Confirmation(
         title="Delete the masking rule?",
         effects=[f"Viewers see again what it hides: {rule}."],
