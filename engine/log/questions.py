@@ -45,7 +45,11 @@ def segments() -> Question[tuple[Segment, ...]]:
 
 
 def history(since: timedelta) -> Question[tuple[PositionSample, ...]]:
-    """Samples of the positions from ``since`` ago until now, oldest first, at most 5000."""
+    """Samples of the positions from ``since`` ago until now, oldest first, at most 5000.
+
+    They are taken when a partition has moved. The first is what held at the beginning, where that
+    is known.
+    """
 
     def read(rows: Sequence[Row]) -> tuple[PositionSample, ...]:
         return tuple(

@@ -87,7 +87,8 @@ export function startDialogs() {
   document.body.addEventListener("aborted", () => {
     one("#dialog").close();
     const region = one("[data-region]:has(tbody :focus)");
-    if (region) focusOn(region);  // Rows hold still for who is in one, and this one is to go.
+    // Rows hold still for who is in one, and this one is to go.
+    if (region) focusOn(region);
     announce("The transaction is aborting");
   });
   one("#dialog").addEventListener("close", keepPlace);

@@ -3,10 +3,9 @@
 // not, because ages grow. htmx morphs them, so focus and scrolling stay. One that could not be read
 // keeps what it shows, says so, and is tried again.
 
-import { all } from "./dom.js";
+import { all, one } from "./dom.js";
 import { failure, freshness } from "./freshness.js";
 import { live } from "./live.js";
-import { startSteadyRows } from "./steady.js";
 
 const FAILING_MS = 5000;
 const UNANSWERED_MS = 10000;
@@ -110,7 +109,8 @@ export function retry() {
 }
 
 export function startRegions() {
-  startSteadyRows();
+  // Where there are rows, or may be some; the largest page, a log's, reads none again.
+  if (one("[data-region] :is(table, .empty)")) import("./steady.js").then(({ startSteadyRows }) => startSteadyRows());
   keepRoom();
   // Not by htmx's own "load": it would ask, and might be refused, before anybody here listens.
   addEventListener("DOMContentLoaded", () => all("[data-region][aria-busy]").forEach(refresh));

@@ -17,9 +17,9 @@ NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 AT_WORK = [Beat("w", 1.0), Beat("gone", 60.0)]
 
 
-def held(number: int, seconds: float) -> PartitionStatus:
+def held(number: int, seconds: float, *, by: int | None = None) -> PartitionStatus:
     blocker = OngoingTxn(
-        txn_id=TxnID(0, number),
+        txn_id=TxnID(0, number if by is None else by),
         first_offset=5,
         last_offset=5,
         messages=1,
@@ -57,6 +57,13 @@ def test_a_short_wait_is_no_news() -> None:
 def test_more_than_a_minute_is_stuck() -> None:
     found = health([held(1, 61), held(2, 60)], {}, AT_WORK)
     assert (found.level, found.stuck) == (Level.STUCK, 1)
+
+
+def test_how_many_transactions_hold_what_is_stuck_is_counted_once_for_each() -> None:
+    found = health(
+        [held(1, 61, by=7), held(2, 62, by=7), held(3, 63, by=8), held(4, 1)], {}, AT_WORK
+    )
+    assert (found.held, found.stuck, found.stuck_by) == (4, 3, 2)
 
 
 @pytest.mark.parametrize(

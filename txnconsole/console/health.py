@@ -54,6 +54,7 @@ class Health:
     Attributes:
         held: how many partitions are held back.
         stuck: how many of them have been for longer than is normal.
+        stuck_by: how many transactions hold those.
         silent_ms: for how long no worker has been heard of, when they are silent.
         longest: the partition that has been held back for longest.
     """
@@ -64,6 +65,7 @@ class Health:
     silent_ms: int | None
     held: int
     stuck: int
+    stuck_by: int
     longest: HeldPartition | None
 
     @property
@@ -87,7 +89,7 @@ def health(
         beats: the workers' heartbeats, the newest first; None when the queue does not answer.
     """
     found = sorted(map(_held_partition, held), key=lambda one: one.for_ms, reverse=True)
-    stuck = sum(one.for_ms > PATIENCE_MS for one in found)
+    stuck = [one.txn_id for one in found if one.for_ms > PATIENCE_MS]
     workers = _workers(beats)
     if unreachable or workers is not Workers.AT_WORK or stuck:
         level = Level.STUCK
@@ -99,7 +101,8 @@ def health(
         workers=workers,
         silent_ms=beats[0].age_ms if beats and workers is Workers.SILENT else None,
         held=len(found),
-        stuck=stuck,
+        stuck=len(stuck),
+        stuck_by=len(set(stuck)),
         longest=found[0] if found else None,
     )
 

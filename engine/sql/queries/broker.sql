@@ -267,8 +267,13 @@ SELECT * FROM broker.partition_status WHERE first_ongoing_offset IS NOT NULL AND
 ORDER BY next_offset - first_ongoing_offset DESC, partition_id LIMIT %(limit)s
 
 -- history --
-SELECT at, stable_position, last_offset FROM broker.position_sample
-WHERE partition_id = %(partition_id)s AND at > statement_timestamp() - %(since)s::interval
+-- A sample holds until the next one: the first may be older, and is told as of the beginning.
+SELECT greatest(at, statement_timestamp() - %(since)s::interval) AS at, stable_position, last_offset
+FROM broker.position_sample
+WHERE partition_id = %(partition_id)s AND at >= coalesce(
+    (SELECT max(at) FROM broker.position_sample
+     WHERE partition_id = %(partition_id)s AND at <= statement_timestamp() - %(since)s::interval),
+    '-infinity')
 ORDER BY at DESC LIMIT 5000
 
 -- sample_positions --

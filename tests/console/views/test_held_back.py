@@ -16,6 +16,8 @@ from tests.console.questions import FRAME, Questions
 from tests.engine.support import sql
 from txnconsole.console.views import held_back
 from txnconsole.enginedb.clock import database_now
+from txnconsole.queue import heartbeat
+from txnconsole.queue.heartbeat import Beat
 from txnconsole.trends.models import Sample, Sampler
 
 _ROW = re.compile(r'id="held-[^"]*:(\d+)"')
@@ -45,8 +47,26 @@ def test_partitions_stand_in_the_order_that_the_address_asks_for(
 ) -> None:
     text = viewer.get(f"/held-back{query}").content.decode()
     assert _ROW.findall(text) == order
-    assert "3 partitions" in text
+    assert "3 partitions, held by 3 transactions" in text
     assert "transaction.abort_any" in text
+
+
+def test_one_transaction_that_holds_all_of_them_is_said_to(
+    engine: Engine, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "beats", lambda: [Beat("w", 1.0)])
+    engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    txn_id = begin(engine)
+    for number in range(2):
+        produce(engine, PartitionName(TOPIC, number), "hidden", txn_id=txn_id)
+    assert "2 partitions, held by 1 transaction<" in viewer.get("/held-back").content.decode()
+    for broker in engine._brokers:
+        sql(
+            broker,
+            "UPDATE broker.ongoing_txn SET first_append_at = first_append_at - interval '1h'",
+        )
+    text = viewer.get("/").content.decode()
+    assert "held back for more than a minute, all by one transaction." in text
 
 
 def test_a_long_list_goes_on_at_the_next_page(

@@ -32,6 +32,7 @@ from tests.engine.support import (
     make_topic,
     noise,
     open_txn,
+    sql,
     unreachable,
 )
 
@@ -375,7 +376,24 @@ def test_samples_are_taken_when_a_partition_has_moved(engine: Engine) -> None:
     assert engine.sample_positions() >= 1
     samples = engine.log.history(P0, since=timedelta(minutes=1))
     assert [(s.stable_position, s.last_offset) for s in samples] == [(-1, -1), (0, 1), (2, 2)]
-    assert engine.log.history(P0, since=timedelta(0)) == ()
+
+
+def test_a_history_begins_with_what_held_then(engine: Engine) -> None:
+    make_topic(engine)
+    engine.produce(P0, batch("a"))
+    assert engine.log.history(P0, since=timedelta(minutes=5)) == ()
+    engine.sample_positions()
+    sql(
+        engine.log.locate(P0).database,
+        "UPDATE broker.position_sample SET at = at - interval '1 hour'",
+    )
+    engine.produce(P0, batch("b"))
+    engine.sample_positions()
+    first, second = engine.log.history(P0, since=timedelta(minutes=5))
+    assert (first.last_offset, second.last_offset) == (0, 1)
+    assert timedelta(minutes=4) < second.at - first.at < timedelta(minutes=5)
+    [held] = engine.log.history(P0, since=timedelta(0))
+    assert held.last_offset == 1
 
 
 def test_one_brokers_samples_do_not_wait_for_another(engine: Engine) -> None:

@@ -56,6 +56,7 @@ def held_back(request: ConsoleRequest) -> HttpResponse:
     context = past | {
         "channel": "overview",
         "known": known,
+        "holders": len({status.blocker.txn_id for status in known if status.blocker}),
         "cut": len(known) == KNOWN,
         "error": found.error,
         "unavailable": found.value.unavailable if found.value else {},
