@@ -30,6 +30,16 @@ def document(orders: Orders) -> dict[str, Any]:
     return found
 
 
+def test_the_list_of_transactions_leads_to_the_reader_and_the_reader_back(
+    engine: Engine, viewer: Client
+) -> None:
+    link = '<a href="/transactions/document"{}>Read a document</a>'
+    assert link.format("") in viewer.get("/transactions").content.decode()
+    text = viewer.get(ADDRESS).content.decode()
+    assert link.format(' aria-current="page"') in text
+    assert '<a href="/transactions">All</a>' in text
+
+
 def test_what_one_console_gives_out_another_shows(
     orders: Orders, engine: Engine, viewer: Client, questions: Questions
 ) -> None:

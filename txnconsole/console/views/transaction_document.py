@@ -36,7 +36,12 @@ def read_file(request: ConsoleRequest) -> HttpResponse:
 def _shown(
     request: ConsoleRequest, document: TransactionDocument | None, error: str = ""
 ) -> HttpResponse:
-    context: dict[str, object] = {"document": document, "error": error, "mib": MAX_BYTES // _MIB}
+    context: dict[str, object] = {
+        "document": document,
+        "error": error,
+        "mib": MAX_BYTES // _MIB,
+        "sees_all": request.principal.may(Permission.TRANSACTION_READ_ANY),
+    }
     if document is not None:
         one = document.transaction
         context |= {
