@@ -34,13 +34,14 @@ export class Minimap {
     const { start, last, stable } = this.log.summary;
     const scale = WIDTH / Math.max(1, last + 1 - start);
     const x = (offset) => Math.round((Math.min(Math.max(offset, start), last + 1) - start) * scale * 10) / 10;
-    const bar = (from, to, least = 0) => {
+    const bar = (from, to, least = 0, top = 0) => {
       const width = Math.max(x(to) - x(from), least);
       const left = Math.min(x(from), WIDTH - width);
-      return `M${left} 0h${width}v12h${-width}z`;
+      return `M${left} ${top}h${width}V12h${-width}z`;
     };
     const { read, held, committed, aborted, undecided, segments, window } = this.shapes;
-    const ended = (outcome) => this.ended.filter(([, marker, isAborted]) => isAborted === outcome && marker >= start).map(([first, marker]) => bar(first, marker + 1, 1)).join("");
+    // Below what readers may pass: a transaction of few messages that took long goes over many others'.
+    const ended = (outcome) => this.ended.filter(([, marker, isAborted]) => isAborted === outcome && marker >= start).map(([first, marker]) => bar(first, marker + 1, 1, 6)).join("");
     committed.setAttribute("d", ended(false));
     aborted.setAttribute("d", ended(true));
     read.setAttribute("d", bar(start, stable + 1));

@@ -287,6 +287,24 @@ def test_a_long_key_leaves_room_for_what_a_reader_gets(
         assert hidden <= 0, place
 
 
+def test_on_the_line_of_the_whole_partition_what_has_ended_covers_nothing_that_is_held_back(
+    watched: Watched, producer: Producer
+) -> None:
+    """A transaction of few messages that took long goes over many of others."""
+    ended, held = producer.begin(), producer.begin()
+    producer.produce("a", txn_id=ended)
+    producer.produce("b", txn_id=held)
+    producer.produce(*map(str, range(50)))
+    producer.end(ended, "abort")
+    page = open_log(watched, producer)
+    top, height = page.locator(".minimap .aborted").evaluate(
+        "(one) => [one.getBBox().y, one.getBBox().height]"
+    )
+    assert (top, height) == (6, 6)
+    whole = page.locator(".minimap .held").evaluate("(one) => one.getBBox().height")
+    assert whole == 12
+
+
 def test_an_empty_partition_has_words_in_place_of_charts_until_something_is_produced(
     watched: Watched, producer: Producer
 ) -> None:
