@@ -32,6 +32,11 @@ class Parameter:
     required: bool = False
     topics: bool = False
 
+    @property
+    def title(self) -> str:
+        """Its name as people read it."""
+        return self.name.replace("_", " ").capitalize()
+
     def fault(self, text: str) -> str | None:
         """What is wrong with a value, if anything."""
         if len(text) > _LENGTH:
@@ -129,12 +134,14 @@ _REPLAY = Kind(
         Parameter(
             "target", "the topic to write; it must exist", _TOPIC, required=True, topics=True
         ),
-        Parameter("start", 'earliest, latest or JSON such as {"0": 120}', _OFFSETS),
+        Parameter(
+            "start", 'where it begins: earliest, latest or JSON such as {"0": 120}', _OFFSETS
+        ),
         Parameter("to", 'where it ends, exclusive: latest or JSON such as {"0": 120}', _OFFSETS),
         Parameter("where", "which messages: Spark SQL over a message's columns"),
         Parameter("payload", "Spark SQL that makes the new payload"),
         Parameter("key", "Spark SQL that makes the new key"),
-        Parameter("keep_partitions", "yes: the partitions of the same numbers", _YES_NO),
+        Parameter("keep_partitions", "into the partitions of the same numbers: yes or no", _YES_NO),
     ),
     writes=True,
 )

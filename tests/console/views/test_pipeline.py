@@ -13,6 +13,7 @@ from django.test import Client
 
 from engine import Engine
 from engine.model.txn_status import TxnAction
+from tests.console.conftest import signed_in
 from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs.models import JobState
 from txnconsole.preferences.models import Preferences
@@ -26,6 +27,16 @@ pytestmark = pytest.mark.usefixtures("valkey_url")
 def _run(**columns: object) -> PipelineRun:
     given = {"kind": "audit", "parameters": {}, "who": "ann", "origin": "console"} | columns
     return PipelineRun.objects.create(**given)
+
+
+def test_parameters_have_names_for_people_and_say_first_what_they_are(
+    engine: Engine, db: None
+) -> None:
+    """Not what may be written: a first letter is made a capital, and would be refused."""
+    page = signed_in("admin").get("/pipeline/start/replay").content.decode()
+    assert 'for="p-keep_partitions">Keep partitions<' in page
+    assert "Where it begins: earliest, latest or JSON" in page
+    assert "Into the partitions of the same numbers: yes or no" in page
 
 
 def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Client) -> None:

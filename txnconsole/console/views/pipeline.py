@@ -43,7 +43,7 @@ class RunForm(forms.Form):
     def __init__(self, job: Kind, given: Mapping[str, str]) -> None:
         super().__init__(given)
         for each in job.parameters:
-            self.fields[each.name] = forms.CharField(label=each.name.capitalize(), required=False)
+            self.fields[each.name] = forms.CharField(label=each.title, required=False)
         self.fields["reason"] = forms.CharField(label="Reason", required=False, max_length=500)
 
 
