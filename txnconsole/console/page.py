@@ -156,6 +156,12 @@ def go(request: HttpRequest, address: str) -> HttpResponse:
     return HttpResponseRedirect(address)
 
 
+def asked_on(request: HttpRequest, otherwise: str) -> str:
+    """The page of ours that the request was made on; ``otherwise`` where the browser names none."""
+    address = request.headers.get("Referer", "")
+    return _path_of(address) if urlsplit(address).netloc == request.get_host() else otherwise
+
+
 def asked_by_script(request: HttpRequest) -> bool:
     """Whether a page's own script asks, which does not want a page."""
     return "HX-Request" in request.headers or wants_json(request)
@@ -187,9 +193,7 @@ def _to_login(request: HttpRequest) -> HttpResponse:
     if request.method in ("GET", "HEAD"):
         return redirect_to_login(_path_of(request.get_full_path()))
     # Its address may know forms alone, and signing in does not send the form again.
-    asked_on = request.headers.get("Referer", "")
-    is_ours = urlsplit(asked_on).netloc == request.get_host()
-    back = _path_of(asked_on) if is_ours else reverse("console:overview")
+    back = asked_on(request, reverse("console:overview"))
     return redirect_to_login(back, f"{reverse('console:login')}?unsent=1")
 
 

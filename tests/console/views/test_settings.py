@@ -166,6 +166,20 @@ def test_only_an_admin_makes_tokens_for_others(engine: Engine, db: None, viewer:
     assert "no user nobody" in unknown.content.decode()
 
 
+def test_who_revokes_a_token_in_a_dialog_stays_on_the_page_that_it_was_listed_on(
+    admin: Client,
+) -> None:
+    token, _ = issue(User.objects.create_user("feed"), [Role.VIEWER])
+    page = "/settings/users/feed?x=1"
+    headers = {"HX-Request": "true", "Referer": f"http://testserver{page}"}
+    answer = admin.post(f"/settings/tokens/{token.pk}", REASON, headers=headers)
+    assert answer.headers["HX-Redirect"] == page
+    token, _ = issue(token.user, [Role.VIEWER])
+    elsewhere = headers | {"Referer": "http://elsewhere/settings"}
+    answer = admin.post(f"/settings/tokens/{token.pk}", REASON, headers=elsewhere)
+    assert answer.headers["HX-Redirect"] == "/settings/tokens"
+
+
 def test_a_token_is_revoked_with_a_reason_by_its_owner_or_an_admin(
     engine: Engine, db: None, viewer: Client, operator: Client
 ) -> None:

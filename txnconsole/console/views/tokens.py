@@ -15,7 +15,14 @@ from txnconsole.access.roles import Permission, Role
 from txnconsole.access.tokens import find_token, list_tokens
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask, tell_refusal
 from txnconsole.console.numbers import number_of
-from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page
+from txnconsole.console.page import (
+    ConsoleRequest,
+    actor_of,
+    asked_by_script,
+    asked_on,
+    forbidden,
+    page,
+)
 from txnconsole.console.settings_forms import TokenForm
 from txnconsole.console.shown_once import show_once, shown
 from txnconsole.console.slices import page_of
@@ -98,7 +105,9 @@ def revoke(request: ConsoleRequest, token_id: int) -> HttpResponse:
     def change(form: ReasonForm) -> Outcome:
         reason = form.cleaned_data["reason"]
         revoke_token(actor_of(request), token_id, reason=reason, owner=owner)
-        return Outcome(title=f"Token {token_id} is revoked", goes_to=confirmation.back)
+        back = confirmation.back
+        goes_to = asked_on(request, back) if asked_by_script(request) else back
+        return Outcome(title=f"Token {token_id} is revoked", goes_to=goes_to)
 
     return ask(request, confirmation, ReasonForm, change)
 
