@@ -173,6 +173,25 @@ def test_the_overview_names_what_holds_a_partition_back(orders: Orders, operator
     assert f"/transactions/{orders.open}/abort" in text
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("/", "/held-back", "/coordinators/{}"),
+        *(f"/topics/{TOPIC}/partitions/0", f"/subscriptions/{TOPIC}/billing"),
+    ],
+)
+def test_a_row_from_which_one_aborts_is_its_transactions(
+    orders: Orders, operator: Client, page: str
+) -> None:
+    """Rows hold still by their names for who points at one, and no button becomes another's."""
+    text = operator.get(page.format(orders.open.tc_id)).content.decode()
+    button = f'action="/transactions/{orders.open}/abort"'
+    rows = [row for row in text.split("<tr")[1:] if button in row]
+    assert rows
+    for row in rows:
+        assert re.match(rf' id="[^"]*\b{orders.open}\b', row), row[:200]
+
+
 def test_a_topic_page_shows_positions_and_blocker(orders: Orders, viewer: Client) -> None:
     text = viewer.get(f"/topics/{TOPIC}").content.decode()
     assert "Partition 0" in text
