@@ -20,7 +20,7 @@ from tests.engine.support import (
 )
 from tests.support import databases as support
 from txnconsole.pipeline.broker.databases import Databases
-from txnconsole.pipeline.broker.logs import logs_of, logs_since
+from txnconsole.pipeline.broker.logs import logs_of, logs_since, stretches_of
 
 
 @pytest.fixture
@@ -103,3 +103,21 @@ def test_logs_of_a_topic_that_is_still_to_be_deleted_are_not_those_of_the_one_ma
         parts = [(number, "partition"), (number, "compacted"), (number, "sidecar")]
         assert [(log.number, log.part) for log in logs] == parts
         assert logs[0].log_id == location.partition_id
+
+
+@pytest.mark.parametrize("by", [3, -3, 1000])
+def test_each_offset_is_read_once_whatever_is_recorded_of_a_segments_end(
+    engine: Engine, found: Databases, by: int
+) -> None:
+    make_topic(engine, segment_max_messages=5)
+    for text in "abcdefghijklmno":
+        engine.produce(P0, batch(text))
+    longer = "UPDATE broker.segment SET last_offset = last_offset + %s WHERE first_offset = 5"
+    broker_sql(engine, longer, by)
+    broker = engine.log.locate(P0).database.name
+    with found.planning(broker) as session:
+        [(_, stretches)] = stretches_of(
+            session, logs_of(session, broker, str(TOPIC)), weight="entries"
+        )
+    offsets = [offset for each in stretches for offset in range(each.lower, each.upper)]
+    assert offsets == list(range(15))

@@ -144,15 +144,17 @@ def stretches_of(
 
 
 def _whole(log: Log, stretches: list[Stretch]) -> list[Stretch]:
-    """The stretches with the gaps between them filled, so that they cover all of the log's
-    offsets."""
+    """The stretches with the gaps between them filled and without what an earlier one has, so that
+    they cover all of the log's offsets, each once: whatever is recorded of segments, nothing is
+    left out or read twice."""
     whole: list[Stretch] = []
     reached = log.lower
     for stretch in stretches:
         if stretch.lower > reached:
             whole.append(Stretch(reached, stretch.lower, 0))
-        whole.append(stretch)
-        reached = max(reached, stretch.upper)
+        if stretch.upper > reached:
+            whole.append(stretch.within(reached, stretch.upper))
+            reached = stretch.upper
     if log.upper > reached:
         whole.append(Stretch(reached, log.upper, 0))
     return whole
