@@ -40,7 +40,7 @@ from engine.model.txn_status import TxnAction
 from tests.server import served
 from txnconsole import connection_strings
 from txnconsole.local.postgres import EmbeddedPostgres
-from txnconsole.pipeline.audit.log_copy import WHOLE, LogCopy
+from txnconsole.pipeline.audit.log_copy import LogCopy, mark_whole
 from txnconsole.pipeline.audit.report import audit
 from txnconsole.pipeline.outgoing import BATCH_MESSAGES
 from txnconsole.pipeline.session import build_session, stop_session
@@ -266,7 +266,7 @@ def _auditing(root: Path) -> Row:
         directory = root / str(turns)
         for name, frame in with_a_stuck_transaction(spark, turns).tables.items():
             frame.write.parquet(str(directory / name))
-        (directory / WHOLE).touch()
+        mark_whole(directory)
 
     def audited(turns: int) -> float:
         copy = LogCopy.at(spark, root / str(turns))

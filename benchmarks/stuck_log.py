@@ -16,8 +16,8 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
     empty = {name: spark.createDataFrame([], schema) for name, schema in TABLES.items()}
     log = f"""
         'broker-1' broker, 'a/b/c:0' log_id, 'a/b/c' topic, 0 number, 'marker' layout,
-        'a/b/c:0' home_id, 0L log_start, {4 * turns}L next_offset, 0L first_ongoing_offset,
-        true deduplication, true online
+        'a/b/c:0' home_id, 0L log_start, 0L head_start, {4 * turns}L next_offset,
+        0L first_ongoing_offset, true deduplication, true online
     """
     entries = """
         'broker-1' broker, 'a/b/c:0' log_id, o first_offset, o last_offset,
@@ -37,7 +37,7 @@ def with_a_stuck_transaction(spark: SparkSession, turns: int) -> LogCopy:
         id > 0 ended_before
     """
     participants = """
-        IF(id = 0, 1, 0) tc_id, id sequence, 'a/b/c:0' home_id,
+        'broker-1' broker, IF(id = 0, 1, 0) tc_id, id sequence, 'a/b/c:0' home_id,
         IF(id = 0, NULL, 4 * id - 2) first_offset,
         IF(id = 0, NULL, 4 * id - 2) last_offset, IF(id = 0, NULL, 1L) messages
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from pyspark.errors import PySparkException
@@ -66,6 +67,24 @@ def test_the_raw_log_and_the_engines_state_are_read_under_one_snapshot(
     assert ended.keys() <= opened
 
 
+def test_what_a_head_does_not_count_is_read_all_the_same(
+    spark: SparkSession,
+    served_databases: Databases,
+    new_topic: Callable[[int], str],
+    produce: Callable[..., None],
+) -> None:
+    topic = new_topic(1)
+    produce(topic, [b"a"])
+    produce(topic, [b"b"])
+    with _heads_moved(served_databases, topic, by=2), Snapshot.take(served_databases) as snapshot:
+        entries = raw(spark, snapshot, "entries", topics=topic).collect()
+        index = raw(spark, snapshot, "index", topics=topic).collect()
+        [head] = raw(spark, snapshot, "heads", topics=topic).collect()
+    assert sorted(row.last_offset for row in entries) == [0, 1, 2, 3]
+    assert sorted(row.last_offset for row in index) == [1, 3]
+    assert (head.log_start_offset, head.head_start_offset, head.next_offset) == (0, 2, 2)
+
+
 def test_a_relation_that_is_not_there_is_named(
     spark: SparkSession, served_databases: Databases
 ) -> None:
@@ -73,3 +92,24 @@ def test_a_relation_that_is_not_there_is_named(
     reader = spark.read.format("txnconsole-log").options(**options)
     with pytest.raises(PySparkException, match="relation is one of"):
         reader.load()
+
+
+@contextmanager
+def _heads_moved(databases: Databases, topic: str, *, by: int) -> Iterator[None]:
+    """The heads tell a log that is shorter at both ends; afterwards the one that there is."""
+    _move_heads(databases, topic, by)
+    try:
+        yield
+    finally:
+        _move_heads(databases, topic, -by)
+
+
+def _move_heads(databases: Databases, topic: str, by: int) -> None:
+    for broker in databases.brokers:
+        with databases.writing(broker) as session:
+            session.execute(
+                "UPDATE broker.partition_live SET next_offset = next_offset - %(by)s,"
+                " log_start_offset = log_start_offset + %(by)s WHERE partition_id IN"
+                " (SELECT partition_id FROM broker.partition WHERE topic = %(topic)s)",
+                {"by": by, "topic": topic},
+            )

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from txnconsole.pipeline import session
-from txnconsole.pipeline.audit.log_copy import TABLES, WHOLE
+from txnconsole.pipeline.audit.log_copy import TABLES, WHOLE, mark_whole
 from txnconsole.pipeline.broker.topics import PartitionNotReadable
 from txnconsole.pipeline.java import JavaNotFound
 from txnconsole.pipeline.jobs import audit, metrics, offload
@@ -56,13 +56,16 @@ def test_an_audit_whose_copy_cannot_be_kept_is_not_begun(tmp_path: Path) -> None
     assert _told(lambda run: audit._work(options, run)) == (WRONG_OPTIONS, told)
 
 
-@pytest.mark.parametrize("there", [[], [WHOLE, *list(TABLES)[1:]]])
+@pytest.mark.parametrize("there", [{}, {WHOLE: "", **TABLES}, dict.fromkeys(list(TABLES)[1:], "")])
 def test_an_audit_of_a_copy_that_is_not_there_as_a_whole_is_not_begun(
-    tmp_path: Path, there: list[str]
+    tmp_path: Path, there: dict[str, str]
 ) -> None:
-    """An earlier version's copy lacks tables; Spark told of the first of them."""
+    """An earlier version's copy lacks tables, of which Spark told the first; or columns, so that
+    nothing would agree with them."""
+    if WHOLE not in there:
+        mark_whole(tmp_path)
     for name in there:
-        (tmp_path / name).mkdir()
+        (tmp_path / name).touch()
     options = audit._parse(["--of-copy", str(tmp_path)])
     told = f"--of-copy: {tmp_path} has no whole copy of the logs: take it again (--copy)."
     assert _told(lambda run: audit._work(options, run)) == (WRONG_OPTIONS, told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 #: Called before each part of the work: its name, and how many of how many parts are done.
 Progress = Callable[[str, int, int], None]
 
-#: The file that stands in the directory of a copy once all tables are there; of a copy whose taking
-#: was broken off, tables may be empty, in part, or of one before.
+#: The file that stands in the directory of a copy once all tables are there, and tells their
+#: columns; of a copy whose taking was broken off, tables may be empty, in part, or of one before.
 WHOLE = "whole"
 
 #: The columns of each table, as Spark writes them down. ``log_id`` names a log on its broker; a
@@ -23,8 +24,8 @@ WHOLE = "whole"
 TABLES: Mapping[str, str] = {
     "logs": (
         "broker string, log_id string, topic string, number int, layout string, home_id string,"
-        " log_start bigint, next_offset bigint, first_ongoing_offset bigint, deduplication boolean,"
-        " online boolean"
+        " log_start bigint, head_start bigint, next_offset bigint, first_ongoing_offset bigint,"
+        " deduplication boolean, online boolean"
     ),
     "entries": (
         "broker string, log_id string, first_offset bigint, last_offset bigint, kind string,"
@@ -40,13 +41,16 @@ TABLES: Mapping[str, str] = {
         "broker string, log_id string, tc_id int, sequence bigint, first_offset bigint,"
         " last_offset bigint, messages bigint"
     ),
-    "fence": "broker string, log_id string, tc_id int, sequence bigint, aborted boolean",
+    "fence": (
+        "broker string, log_id string, tc_id int, sequence bigint, aborted boolean,"
+        " marker_offset bigint, first_offset bigint, last_offset bigint, messages bigint"
+    ),
     "marks": "broker string, log_id string, tc_id int, low_water_mark bigint",
     "issued": "tc_id int, next_sequence bigint",
     "headers": "tc_id int, sequence bigint, status string, ended_before boolean",
     "participants": (
-        "tc_id int, sequence bigint, home_id string, first_offset bigint, last_offset bigint,"
-        " messages bigint"
+        "broker string, tc_id int, sequence bigint, home_id string, first_offset bigint,"
+        " last_offset bigint, messages bigint"
     ),
     "archive": "tc_id int, chunk bigint, ended binary, aborted binary",
     "archived_before": "tc_id int, chunk bigint, ended binary, aborted binary",
@@ -134,13 +138,23 @@ class LogCopy:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+def mark_whole(directory: Path) -> None:
+    """Note that all tables of a copy are there."""
+    (directory / WHOLE).write_text(json.dumps(dict(TABLES)), encoding="utf-8")
+
+
 def require_whole(directory: Path) -> None:
     """Refuse a directory that a copy cannot be read from.
 
     Raises:
         FileNotFoundError: there is no copy, it was broken off, or an earlier version has taken it.
     """
-    if not all((directory / name).exists() for name in (WHOLE, *TABLES)):
+    whole = directory / WHOLE
+    if (
+        not whole.is_file()
+        or whole.read_text(encoding="utf-8") != json.dumps(dict(TABLES))
+        or not all((directory / name).exists() for name in TABLES)
+    ):
         raise FileNotFoundError(
             f"{directory} has no whole copy of the logs: take it again (--copy)."
         )

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from txnconsole.pipeline.audit.in_flight import in_flight
-from txnconsole.pipeline.audit.log_copy import TABLES, WHOLE, LogCopy, Progress
+from txnconsole.pipeline.audit.log_copy import TABLES, WHOLE, LogCopy, Progress, mark_whole
 from txnconsole.pipeline.broker import statements
 from txnconsole.pipeline.broker.databases import COORDINATOR, Databases
 from txnconsole.pipeline.broker.raw_log import raw
@@ -83,7 +83,7 @@ def take_copy(
                 rows = spark.sql(text, raw=_OPENED.get(relation, _as_it_is)(found))
                 rows.to(_schema(table)).write.option("compression", "zstd").parquet(target)
                 done += 1
-    (directory / WHOLE).touch()
+    mark_whole(directory)
     return LogCopy.at(spark, directory)
 
 

@@ -9,7 +9,7 @@ from: ``broker``, ``topic``, ``partition``, ``log`` (``partition``, ``sidecar`` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Self
 
@@ -47,6 +47,8 @@ _ENTRIES_PER_TASK = 500_000
 _BYTES_PER_TASK = 16 * 1024 * 1024
 #: How many logs' small relations one task reads.
 _LOGS_PER_TASK = 64
+#: Behind every offset. What stands behind the end that a log's head tells is part of the log.
+_BEHIND_ALL = 2**63 - 1
 
 
 def raw(
@@ -155,6 +157,7 @@ class _RawRead:
                 return pack(shares, _LOGS_PER_TASK)
             if self.since is not None and self.relation == "entries":
                 logs = list(logs_since(session, logs, self.since))
+            logs = [replace(log, upper=_BEHIND_ALL) for log in logs]
             weight = "bytes" if self.relation == "bodies" else "entries"
             target = _BYTES_PER_TASK if self.relation == "bodies" else _ENTRIES_PER_TASK
             shares = [

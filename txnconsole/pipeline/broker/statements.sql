@@ -14,8 +14,7 @@ SELECT DISTINCT unnest(brokers) AS broker FROM coordinator.topic ORDER BY broker
 -- deletion has left of a topic is not part of the one made anew, which may have fewer partitions.
 SELECT
     p.partition_id, p.topic, p.number, p.buffer, p.sidecar_of, p.compacted_id, p.online,
-    p.created_at, l.ledger_id, coalesce(l.log_start_offset, p.log_start_offset) AS log_start_offset,
-    l.next_offset,
+    p.created_at, p.log_start_offset, l.ledger_id, l.next_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) AS stable_end
 FROM broker.partition p
 JOIN broker.partition h ON h.partition_id = coalesce(p.sidecar_of, p.partition_id)
@@ -101,9 +100,10 @@ WHERE partition_id = %(log_id)s AND last_offset >= %(lower)s AND last_offset < %
 ORDER BY last_offset
 
 -- raw_heads --
--- Positions and counts as the engine has them; none while the partition recovers.
+-- Positions and counts as the engine has them; none while the partition recovers. Where a log starts,
+-- tells its record, which recovery makes the head of.
 SELECT
-    l.next_offset, l.log_start_offset, l.first_ongoing_offset,
+    l.next_offset, p.log_start_offset, l.log_start_offset AS head_start_offset, l.first_ongoing_offset,
     coalesce(l.first_ongoing_offset, l.next_offset) - 1 AS stable_position, l.ongoing_txns,
     l.aborted_txns, p.aborted_dropped, p.buffer, p.online, p.deduplication
 FROM broker.partition_live l JOIN broker.partition p USING (partition_id)

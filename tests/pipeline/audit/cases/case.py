@@ -28,26 +28,28 @@ class Case:
         self.topic = f"public/default/{name}"
         self.turn_to(0)
         self.tables: dict[str, list[Row]] = {table: [] for table in TABLES}
-        self._tc_id, self._sequences = tc_id, itertools.count()
+        self.tc_id, self._sequences = tc_id, itertools.count()
         self.add("issued", next_sequence=2 * CHUNK)
 
-    def turn_to(self, number: int) -> None:
+    def turn_to(self, number: int, broker: str = "broker-1") -> None:
         self.number = number
-        self.place = {"broker": "broker-1", "log_id": f"{self.topic}:{number}"}
+        self.place = {"broker": broker, "log_id": f"{self.topic}:{number}"}
 
     def add(self, table: str, log: str = "", **row: Any) -> Row:
-        found = self.place | {"log_id": self.place["log_id"] + log, "tc_id": self._tc_id} | row
+        found = self.place | {"log_id": self.place["log_id"] + log, "tc_id": self.tc_id} | row
         self.tables[table].append(found)
         return found
 
     def log(self, *, end: int, log: str = "", layout: str = "marker", **row: Any) -> Row:
         place = {"topic": self.topic, "number": self.number, "home_id": self.place["log_id"]}
         state = {"log_start": 0, "next_offset": end, "deduplication": True, "online": True}
+        state |= {"head_start": row.get("log_start", 0)}
         return self.add("logs", log, layout=LAYOUTS.get(log, layout), **place | state | row)
 
     def plain(self, first: int, last: int | None = None, **row: Any) -> Row:
         last = first if last is None else last
-        return self.add("entries", first_offset=first, last_offset=last, kind="D", **no_txn() | row)
+        at = {"first_offset": first, "last_offset": last, "kind": "D"}
+        return self.add("entries", **at | no_txn() | row)
 
     def data(self, txn: int, first: int, last: int, log: str = "", **row: Any) -> Row:
         at = {"first_offset": first, "last_offset": last}
@@ -87,7 +89,7 @@ class Case:
         txn = self.txn(status, told=(first, last, last - first + 1))
         self.data(txn, first, last)
         self.marker(txn, at, kind)
-        self.add("fence", sequence=txn, aborted=kind == "A")
+        self.fence(txn, at, first, last, aborted=kind == "A")
         self.index(txn, first, at, at + 1, aborted=kind == "A")
         return txn
 
@@ -114,8 +116,16 @@ class Case:
         self.marker(txn, at, log=SIDECAR)
         self.index(txn, first, at, at + 1, SIDECAR, commit_offset=commit)
         self.marker(txn, commit, last_offset=commit + messages - 1, txn_messages=messages)
-        self.add("fence", sequence=txn, aborted=False)
+        self.fence(txn, commit, commit, commit + messages - 1)
         return txn
+
+    def fence(
+        self, txn: int, at: int, first: int | None, last: int | None, *, aborted: bool = False
+    ) -> Row:
+        """An end as the partition remembers it."""
+        messages = 0 if first is None or last is None else last - first + 1
+        where = {"marker_offset": at, "first_offset": first, "last_offset": last}
+        return self.add("fence", sequence=txn, aborted=aborted, messages=messages, **where)
 
     def subscribed(self, mark_delete: int = -1, subscription: str = "s") -> None:
         self.add("subscriptions", subscription=subscription)

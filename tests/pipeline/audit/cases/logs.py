@@ -15,8 +15,8 @@ def of_retention(case: Case) -> Found:
     case.marker(cut, 13)
     case.index(gone, 7, 10, 5, aborted=True)
     case.index(cut, 5, 13, 14)
-    for txn, aborted in ((gone, True), (cut, False)):
-        case.add("fence", sequence=txn, aborted=aborted)
+    case.fence(gone, 10, 7, 8, aborted=True)
+    case.fence(cut, 13, 5, 12)
     case.index(case.txn(), 2, 9, 3)
     case.ended(14, 15, 16)
     case.plain(17, 19)
@@ -34,6 +34,14 @@ def of_the_first_entry_lost(case: Case) -> Found:
     case.log(end=13, log_start=9)
     case.ended(10, 11, 12)
     return {("gap", "", None)}
+
+
+def of_a_head_that_starts_later(case: Case) -> Found:
+    """Nobody gets the first message."""
+    case.log(end=2, head_start=1)
+    case.plain(0, 0)
+    case.plain(1, 1)
+    return {("log_end", "", None)}
 
 
 def of_ends_under_way(case: Case) -> Found:
@@ -69,7 +77,7 @@ def of_archived_transactions(case: Case) -> Found:
         case.data(txn, 2 * number, 2 * number)
         case.marker(txn, 2 * number + 1, "A" if txn in aborted else "C")
         case.index(txn, 2 * number, 2 * number + 1, 2 * number + 2, aborted=txn in aborted)
-        case.add("fence", sequence=txn, aborted=txn in aborted)
+        case.fence(txn, 2 * number + 1, 2 * number, 2 * number, aborted=txn in aborted)
     case.log(end=26)
     other_way = {committed[-1], aborted[-1]}
     case.archive([*committed, *aborted], sorted({*aborted} ^ other_way))
@@ -92,6 +100,19 @@ def of_low_water_marks(case: Case) -> Found:
     case.tables["fence"].clear()
     case.add("marks", low_water_mark=covered)
     return {("fence", "", next_one)}
+
+
+def of_what_the_fence_remembers(case: Case) -> Found:
+    """Another marker, another beginning, another end, another number of messages, none at all."""
+    case.log(end=18)
+    txns = [case.ended(3 * number, 3 * number + 1, 3 * number + 2) for number in range(6)]
+    marker, first, last, messages, none = case.tables["fence"][:5]
+    marker["marker_offset"] += 1
+    first["first_offset"] -= 1
+    last["last_offset"] -= 1
+    messages["messages"] += 1
+    none |= {"first_offset": None, "last_offset": None, "messages": 0}
+    return {("fence", "", txn) for txn in txns[:5]}
 
 
 def without_any_mark(case: Case) -> Found:
@@ -232,6 +253,50 @@ def of_several_that_are_open(case: Case) -> Found:
     case.ongoing(1, 1)
     case.add("marks", low_water_mark=lowest)
     return {("low_water_mark", "", lowest)}
+
+
+def of_entries_of_no_kind(case: Case) -> Found:
+    """A marker of no transaction, half of an id, a message that counts as a sidecar's."""
+    case.log(end=4, first_ongoing_offset=3)
+    case.plain(0, kind="C")
+    case.plain(1, sequence=case.txn())
+    case.plain(2, txn_messages=1)
+    held = case.ongoing(3, 3)
+    case.tables["entries"][-1]["txn_messages"] = 1
+    return {("entry_misplaced", "", txn) for txn in (None, held)}
+
+
+def of_the_same_log_on_another_broker(case: Case) -> Found:
+    """What there is on the first, the second has lost; neither is taken for the other's."""
+    case.log(end=5, first_ongoing_offset=3)
+    final, ended, hanging = case.txn(), case.ended(0, 1, 2), case.ongoing(3, 4)
+    holder = case.txn("COMMITTING")
+    case.subscribed(mark_delete=0)
+    case.subscribed(mark_delete=0, subscription="other")
+    case.step(final, "COMMIT", 1, 2)
+    case.add("acked", subscription="s", lower=1, upper=2)
+    case.ended_ack(final, aborted=False)
+    covered = {"topic": case.topic, "subscription": "s", "low_water_mark": final}
+    case.add("ack_marks", **covered)
+    case.holds(holder, 3, 4)
+    case.turn_to(0, "broker-2")
+    case.log(end=5, first_ongoing_offset=3)
+    case.data(ended, 0, 1)
+    case.marker(ended, 2)
+    case.data(hanging, 3, 4)
+    case.subscribed(mark_delete=0)
+    case.add("subscriptions", subscription="other")
+    case.step(final, "COMMIT", 1, 2)
+    held = {"ack_type": "INDIVIDUAL", "lower": 3, "upper": 4}
+    case.add("pending_acks", sequence=holder, subscription="s", **held)
+    lost = {
+        ended: ("fence", "index_row_missing", "participant"),
+        hanging: ("ongoing_row", "participant"),
+        final: ("ack_undone", "ack_fence"),
+        holder: ("pending_ack_log", "ack_participant"),
+        None: ("cursor_missing",),
+    }
+    return {(rule, "@broker-2", txn) for txn, rules in lost.items() for rule in rules}
 
 
 def of_long_batches(case: Case) -> Found:

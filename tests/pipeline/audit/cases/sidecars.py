@@ -51,7 +51,7 @@ def of_a_commit_that_tells_too_few_offsets(case: Case) -> Found:
     case.sidecar(home=1, side=3)
     txn = case.committed_in_sidecar(0, 1, 2, commit=0)
     case.tables["entries"][-1]["last_offset"] = 0
-    return {("commit_misplaced", "", txn), ("participant", "", txn)}
+    return {(rule, "", txn) for rule in ("commit_misplaced", "participant", "fence")}
 
 
 def of_what_a_sidecars_participant_was_told(case: Case) -> Found:
@@ -82,7 +82,7 @@ def of_an_empty_commit(case: Case) -> Found:
     case.sidecar(home=1, side=0)
     txn = case.txn(told=(0, 0, 0))
     case.marker(txn, 0, txn_messages=0)
-    case.add("fence", sequence=txn, aborted=False)
+    case.fence(txn, 0, None, None)
     return set()
 
 
@@ -90,11 +90,11 @@ def of_compacted_commits(case: Case) -> Found:
     """One is whole, the last batch of one stands elsewhere, one is below what retention keeps."""
     case.sidecar(home=7, side=0)
     for row in case.tables["logs"][:2]:
-        row["log_start"] = 2
+        row |= {"log_start": 2, "head_start": 2}
     whole, shifted, dropped = (case.txn() for _ in range(3))
     for txn, at in ((whole, 2), (shifted, 4)):
         case.marker(txn, at, last_offset=at + 1, txn_messages=2)
-        case.add("fence", sequence=txn, aborted=False)
+        case.fence(txn, at, at, at + 1)
     case.data(whole, 2, 3, COMPACTED)
     case.data(shifted, 4, 4, COMPACTED)
     case.data(shifted, 6, 6, COMPACTED)

@@ -286,3 +286,30 @@ def of_what_a_coordinator_was_told_of_each_subscription(case: Case) -> Found:
     case.holds(unlisted, 0, 1)
     case.tables["acknowledgers"][-1]["subscription"] = "other"
     return {("ack_participant", "", unlisted)}
+
+
+def of_a_subscription_on_two_brokers(case: Case) -> Found:
+    """A transaction has another number of messages on each. Of a second the coordinator lists one
+    broker alone; a third has ended on one, and is about to on the other; a fourth has given back on
+    one what it has made final on the other."""
+    both, unlisted, coming, final = case.txn(), *(case.txn("COMMITTING") for _ in range(3))
+    for number, broker in enumerate(("broker-1", "broker-2")):
+        case.turn_to(number, broker)
+        case.log(end=4)
+        case.plain(0, 3)
+        case.subscribed()
+        case.ended_ack(both, aborted=False, messages=1 + number)
+        told = {"topic": case.topic, "subscription": "s", "acked_messages": 1 + number}
+        case.add("acknowledgers", sequence=both, **told)
+        case.holds(unlisted, 0, 1)
+    case.tables["acknowledgers"].pop()
+    case.holds(coming, 1, 2)
+    case.step(final, "ACK", 2, 3)
+    case.step(final, "COMMIT", 2, 3)
+    case.add("acked", subscription="s", lower=2, upper=3)
+    case.ended_ack(final, aborted=False)
+    case.turn_to(0)
+    case.ended_ack(coming, aborted=False)
+    case.step(final, "ABORT", 2, 3)
+    case.ended_ack(final, aborted=False)
+    return {("ack_participant", "@broker-2:1", unlisted)}

@@ -22,7 +22,7 @@ FROM (
 ) s
 JOIN {headers} h ON h.tc_id = s.tc_id AND h.sequence = s.sequence
 LEFT JOIN {participants} p
-    ON p.tc_id = s.tc_id AND p.sequence = s.sequence AND p.home_id = s.home_id
+    ON p.broker = s.broker AND p.home_id = s.home_id AND p.tc_id = s.tc_id AND p.sequence = s.sequence
 WHERE p.home_id IS NULL
 OR s.ended AND p.messages IS NOT NULL AND coalesce(p.first_offset >= s.log_start, true)
 AND NOT (
