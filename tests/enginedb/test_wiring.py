@@ -7,6 +7,7 @@ import os
 import pytest
 
 from engine import Engine
+from tests.support import kept_pool
 from tests.support.databases import Databases
 from tests.support.together import at_once
 from txnconsole.enginedb import wiring
@@ -48,3 +49,18 @@ def test_a_forked_child_gets_an_engine_and_leaves_the_parents_alone(
     assert os.waitstatus_to_exitcode(status) == 0
     assert engine.coordinator.get(before.txn_id).owner == "parent"
     assert set(engine.ping().values()) == {None}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_takes_no_connection_that_is_kept_between_tests(engine: Engine) -> None:
+    engine.ping()
+    wiring.close()
+    kept = {each.info.backend_pid for idle in kept_pool._idle.values() for each in idle}
+    assert kept
+
+    child = os.fork()
+    if child == 0:
+        with wiring.engine().database.session() as session:
+            os._exit(session._connection.info.backend_pid in kept)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0

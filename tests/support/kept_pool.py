@@ -3,6 +3,7 @@ more than most tests do. So would a pool's four threads, which few of the tests 
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping
 from threading import Lock
@@ -16,6 +17,8 @@ from engine.postgres.prepared import forget
 
 #: Idle connections of closed pools, by where they lead and how they were made.
 _idle: dict[tuple[object, ...], list[Connection]] = defaultdict(list)
+#: What a forked child has of its parent's: not to be used, and not to be closed by its end either.
+_inherited: list[object] = []
 _KEPT = 4
 _RESET = """
 RESET ALL;
@@ -102,3 +105,11 @@ def close_idle() -> None:
     for connections in _idle.values():
         while connections:
             connections.pop().close()
+
+
+def _after_fork_in_child() -> None:
+    _inherited.append(dict(_idle))
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
