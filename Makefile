@@ -15,7 +15,7 @@ export UV_CACHE_DIR ?= $(shell test -w "$$HOME" && echo "$$HOME/.cache/uv" || ec
 export UV_LINK_MODE ?= copy
 # Images for containers often set it; here every process would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
-FAST := not (served or programs or browser or spark or acceptance or crash or plans or deep or checker)
+FAST := not (served or programs or browser or spark or acceptance or crash or plans or deep or waits or checker)
 # They have both processors for themselves: Spark, which starts once, beside the rest.
 WHOLE := spark or acceptance
 # Spark fails a query whose Python worker has not started within ten seconds (docs/decisions/0045): of nothing else a test is run again.
@@ -68,7 +68,7 @@ test: setup chromium lint types imports ## Run all checks and all tests
 	@$(PY) -m pytest -q $(SHARED) -m "not ($(WHOLE))"; others=$$?; \
 	$(PY) -m pytest -q $(GROUPED) -m "$(WHOLE)" && exit $$others
 
-test-fast: setup ## Run the tests that start no program, fill no large table and do not look at very many cases, but tests/pipeline
+test-fast: setup ## Run the tests that start no program, fill no large table and do not look at very many cases or wait for seconds, but tests/pipeline
 	@exec $(PY) -m pytest -q $(SHARED) -m "$(FAST)" --ignore=tests/pipeline
 
 # Browser tests drive Debian's Chromium, best its headless shell. Outside CI they are skipped where it cannot be installed.

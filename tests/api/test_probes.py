@@ -52,6 +52,7 @@ def test_readyz_is_503_without_the_queue(engine: Engine) -> None:
     assert "unknown" in answer.json()["workers"]["detail"]
 
 
+@pytest.mark.waits
 def test_readyz_names_a_database_that_is_gone(
     everything_up: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +148,7 @@ def test_metrics_count_requests_by_route_and_show_what_is_held_back(
     assert "0:12345" not in text
 
 
+@pytest.mark.waits
 def test_metrics_answer_while_a_database_is_gone(
     engine: Engine, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def hasty(engine: Engine, settings: Settings) -> Iterator[None]:
     wiring.close()
 
 
+@pytest.mark.waits
 def test_a_call_that_meets_a_locked_row_is_given_up_and_says_what_to_do(
     hasty: None, program: Caller, databases: Databases
 ) -> None:
@@ -90,6 +91,7 @@ def test_what_has_been_done_is_recorded_however_late_it_is(
     assert again.headers["Idempotency-Replayed"] == "true"
 
 
+@pytest.mark.waits
 def test_a_key_whose_call_was_given_up_is_free_for_the_next(
     hasty: None, program: Caller, databases: Databases
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_database_that_takes_no_writes_does_not_serve(engine: Engine, name: st
     assert set(engine.ping().values()) == {None}
 
 
+@pytest.mark.waits
 def test_a_database_whose_commits_wait_for_a_standby_does_not_serve(
     engine: Engine, postgres: EmbeddedPostgres
 ) -> None:

@@ -24,6 +24,8 @@ from txnconsole.monitoring.exposition import exposition
 from txnconsole.queue import heartbeat
 from txnconsole.workers.schedule import SCHEDULE
 
+pytestmark = pytest.mark.deep
+
 _FILE = Path(__file__).resolve().parents[2] / "docs" / "monitoring" / "alerts.yml"
 RULES: dict[str, dict[str, Any]] = {
     rule["alert"]: rule

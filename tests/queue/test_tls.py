@@ -11,6 +11,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.support.tls import self_signed
 
 _CONNECT = """
@@ -21,6 +23,7 @@ app.connection_for_write().connect()
 """
 
 
+@pytest.mark.programs
 def test_workers_trust_no_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
     """Celery trusts any unless it is told otherwise; of the product's own connection redis-py asks
     for a good one by itself."""

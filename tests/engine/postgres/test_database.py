@@ -234,6 +234,7 @@ def test_an_unreachable_server_is_unavailable_without_its_password() -> None:
     assert refused.value.message.endswith(".")
 
 
+@pytest.mark.waits
 def test_who_gets_no_connection_is_told_what_the_server_says_and_not_where_it_is(
     databases: Databases,
 ) -> None:

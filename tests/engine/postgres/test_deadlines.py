@@ -127,6 +127,7 @@ def test_every_way_to_ask_keeps_the_deadline(database: Database, clock: Clock) -
             database.snapshot(("one", {}))
 
 
+@pytest.mark.waits
 def test_waiting_for_a_lock_ends_with_the_statements_time(
     database: Database, databases: Databases
 ) -> None:

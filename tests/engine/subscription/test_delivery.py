@@ -851,6 +851,7 @@ def test_a_partition_that_is_being_rebuilt_is_not_read_as_an_empty_one(
     assert received(engine, max_messages=1) == ["a"]
 
 
+@pytest.mark.waits
 def test_a_broker_that_hangs_delays_only_its_own_messages(
     engine: Engine, databases: Databases
 ) -> None:
