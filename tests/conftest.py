@@ -17,6 +17,7 @@ from django.core.management import call_command
 from django.db import connections
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from psycopg.conninfo import make_conninfo
 from pytest_django import DjangoDbBlocker
 
 from tests.support.chromium import CHROMIUM
@@ -24,7 +25,7 @@ from tests.support.databases import NAMES, Databases
 from tests.support.kept_pool import KeptPool
 from txnconsole.celery import app
 from txnconsole.environment import django_database
-from txnconsole.local.postgres import EmbeddedPostgres
+from txnconsole.local.postgres import WRITER, EmbeddedPostgres, Login
 from txnconsole.local.valkey import EmbeddedValkey
 from txnconsole.queue import conflicts, wakeup
 
@@ -135,6 +136,22 @@ def engine(databases: Databases) -> Iterator[Engine]:
     wiring.close()
     databases.clean()
     yield wiring.engine()
+    wiring.close()
+
+
+@pytest.fixture
+def owning_nothing(
+    postgres: EmbeddedPostgres, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The process's login to the coordinators' database owns no table, as that of the product."""
+    from txnconsole.enginedb import wiring
+
+    login = Login("owns_nothing", WRITER.group)  # Another product on this server has WRITER's own.
+    postgres.create_login(login, "secret")
+    url = make_conninfo(databases.coordinator_url, user=login.name, password="secret")
+    monkeypatch.setattr(settings, "DATABASE_URL", url)
+    wiring.close()
+    yield
     wiring.close()
 
 

@@ -22,7 +22,7 @@ from engine.postgres.binding import Binding
 from engine.postgres.connection import Connection
 from engine.postgres.pool_cache import PoolCache
 from engine.postgres.prepared import Prepared
-from engine.postgres.session import Params, Row, Session, in_transaction
+from engine.postgres.session import ATTEMPTS, Params, Row, Session, in_transaction
 from engine.sql import queries
 
 _T = TypeVar("_T")
@@ -47,7 +47,6 @@ _REFUSED_FOR_EVER: Mapping[type[BaseException], str] = {
     pg.ReadOnlySqlTransaction: "takes no writes now",
 }
 _LOCK_TIMEOUT_MS = 10_000
-_ATTEMPTS = 4
 #: How many characters of PostgreSQL's own text are shown: of its first line, which holds neither
 #: the statement nor its parameters.
 _SHOWN = 200
@@ -196,7 +195,7 @@ class Database:
         """
         within = contextlib.nullcontext if one_statement else in_transaction
         with self.translated():
-            for _ in range(_ATTEMPTS - 1):
+            for _ in range(ATTEMPTS - 1):
                 with (
                     contextlib.suppress(*_RETRYABLE),
                     self._borrowed() as connection,

@@ -18,9 +18,9 @@ from engine.postgres.prepared import Prepared, forget
 Row = Any
 Params = Mapping[str, object]
 
-#: How often a statement is run that meets deadlocks, and after how many seconds again: whoever was
-#: not the victim goes on meanwhile.
-_ATTEMPTS = 4
+#: How often a statement, or a transaction, that meets conflicts is run.
+ATTEMPTS = 4
+#: Seconds after a deadlock in which whoever was not its victim goes on.
 _OTHERS_TURN = 0.05
 
 
@@ -64,7 +64,7 @@ class Session:
     def insisting(self, name: str, /, **params: object) -> list[Row]:
         """Like :meth:`all`, within a transaction; run again after a deadlock, up to three times,
         without those locks of the transaction that the statement itself had taken."""
-        for _ in range(_ATTEMPTS - 1):
+        for _ in range(ATTEMPTS - 1):
             # The transaction takes the Rollback itself; mypy cannot know that.
             with contextlib.suppress(Rollback), in_transaction(self._connection):
                 try:

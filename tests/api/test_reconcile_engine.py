@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.conf import settings
 from django.core.management import CommandError, call_command
-from psycopg.conninfo import make_conninfo
 
 from engine import Engine
 from engine.model.errors import CoordinatorUnavailable
@@ -22,11 +20,9 @@ from tests.engine.support import (
     open_txn,
     unreachable,
 )
-from tests.support.databases import Databases
 from tests.support.kept_pool import close_idle
 from txnconsole.audit.models import AuditEntry
 from txnconsole.enginedb import wiring
-from txnconsole.local.postgres import WRITER, EmbeddedPostgres, Login
 
 pytestmark = pytest.mark.django_db
 
@@ -78,21 +74,11 @@ def test_a_process_that_is_refused_reconciles_and_records_it(engine: Engine) -> 
     assert wiring.engine().coordinator.get(txn).status is TxnStatus.ABORTED
 
 
-def test_a_login_that_owns_nothing_is_told_whose_address_is_wanted(
-    engine: Engine,
-    postgres: EmbeddedPostgres,
-    databases: Databases,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("owning_nothing")
+def test_a_login_that_owns_nothing_is_told_whose_address_is_wanted(engine: Engine) -> None:
     make_topic(engine)
-    login = Login("reconciles", WRITER.group)
-    postgres.create_login(login, "secret")
-    url = make_conninfo(databases.coordinator_url, user=login.name, password="secret")
-    monkeypatch.setattr(settings, "DATABASE_URL", url)
-    wiring.close()
     with pytest.raises(CommandError, match="addresses of the databases' owner"):
         call_command("reconcile_engine")
-    wiring.close()
 
 
 def test_nothing_is_taken_over_while_a_broker_cannot_be_asked(engine: Engine) -> None:

@@ -8,13 +8,11 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from psycopg.conninfo import make_conninfo
 
 from engine import Engine
 from tests.engine.support import make_topic
 from tests.support.databases import Databases
 from txnconsole.enginedb import wiring
-from txnconsole.local.postgres import WRITER, EmbeddedPostgres, Login
 
 
 def test_it_makes_all_coordinators(engine: Engine) -> None:
@@ -112,14 +110,7 @@ def test_an_unreachable_database_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     assert "\n" not in str(raised.value)
 
 
-def test_a_login_that_owns_nothing_is_told_whose_address_is_wanted(
-    postgres: EmbeddedPostgres, databases: Databases, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    login = Login("migrates", WRITER.group)  # Another product on this server has WRITER's own.
-    postgres.create_login(login, "secret")
-    url = make_conninfo(databases.coordinator_url, user=login.name, password="secret")
-    monkeypatch.setattr(settings, "DATABASE_URL", url)
-    wiring.close()
+@pytest.mark.usefixtures("owning_nothing")
+def test_a_login_that_owns_nothing_is_told_whose_address_is_wanted() -> None:
     with pytest.raises(CommandError, match="migrate with the addresses of their owner"):
         call_command("migrate_engine")
-    wiring.close()
