@@ -15,6 +15,7 @@ import redis
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
+from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from psycopg.conninfo import make_conninfo
@@ -162,11 +163,16 @@ def whole_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) -> None:
+def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """pytest-django's: Django's tables stand in the coordinators' test database."""
     with django_db_blocker.unblock():
         call_command("migrate", verbosity=0)
-    databases.keep_rows()
+    databases.keep_djangos_seeds()
+    with pytest.MonkeyPatch.context() as patch:
+        # After a test that commits Django itself would truncate all tables, and fill in anew what
+        # it knows of permissions: a hundred times as long.
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: databases.clean_djangos())
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -326,6 +326,7 @@ def test_what_is_tried_again_waits_for_no_clock_that_has_gone_back(engine: Engin
     txn = open_txn(engine)
     engine.produce(P0, batch("a"), txn_id=txn)
     engine.coordinator.end(txn, COMMIT)
+    pause_longest(engine)
     with unreachable(engine, broker_of(engine, 0)):
         finalize(engine)
     assert (engine.finalizer.due(), engine.finalizer.finalize(0).ended) == ((), 0)
