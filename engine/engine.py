@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from uuid import UUID
 
 import structlog
 from psycopg.errors import ReadOnlySqlTransaction, UndefinedTable
@@ -31,7 +30,7 @@ from engine.coordinator.statements import FILES
 from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
 from engine.log.brokers import Brokers, Location
-from engine.log.cluster import join, known_cluster, stranger
+from engine.log.cluster import join
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
 from engine.log.retry import retry_if_recreated
@@ -51,7 +50,6 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
 from engine.postgres.migrations import is_behind, migrate
-from engine.postgres.session import Session
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
 from engine.subscription.arrivals import Arrivals
@@ -219,18 +217,9 @@ class Engine:
         Returns:
             By database name, None when all is well, else what is wrong.
         """
-        careful = not self.settings.unsafe_databases
-        cluster: list[UUID] = []
-
-        def read_cluster(session: Session) -> None:
-            cluster.append(known_cluster(session))
-
-        ask = partial(_ask, careful=careful)
-        answers = {self._database.name: ask(self._database, "coordinator", read_cluster)}
-        for broker in self._brokers:
-            look = partial(stranger, name=broker.name, cluster_id=next(iter(cluster), None))
-            answers[broker.name] = ask(broker, "broker", look)
-        return answers
+        ask = partial(_ask, careful=not self.settings.unsafe_databases)
+        answers = {self._database.name: ask(self._database, "coordinator")}
+        return answers | {broker.name: ask(broker, "broker") for broker in self._brokers}
 
     @retry_if_recreated
     def produce(
@@ -386,10 +375,8 @@ class Engine:
             )
 
 
-def _ask(
-    database: Database, kind: str, look: Callable[[Session], str | None], *, careful: bool
-) -> str | None:
-    """What is wrong with a database. ``look`` answers what it finds in it."""
+def _ask(database: Database, kind: str, *, careful: bool) -> str | None:
+    """What is wrong with a database."""
     try:
         with database.session() as session:
             if session.all("reads_only")[0].now:
@@ -400,7 +387,6 @@ def _ask(
                     f"{database.name} waits with commits for a synchronous standby, which is away"
                 )
             unsafe = [row.name for row in session.all("unsafe_settings")]
-            found = look(session)
             behind = is_behind(session, kind)
     except EngineError as error:
         return error.message
@@ -410,4 +396,4 @@ def _ask(
         return f"{database.name} is of an earlier version: run manage.py migrate_engine."
     if unsafe and careful:
         return f"{database.name} may lose what it has acknowledged: {', '.join(unsafe)} off"
-    return found
+    return None

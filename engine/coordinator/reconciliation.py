@@ -26,7 +26,7 @@ from engine.log.rows import txn_of
 from engine.model.errors import InvalidTxnStatus
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
-from engine.postgres.database import Database, as_it_is
+from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)
@@ -69,7 +69,7 @@ class Reconciliation:
             PartitionUnavailable, TimeLimitExceeded: a broker cannot be asked; what has been taken
                 over by then stays.
         """
-        with as_it_is():
+        with self._database.as_it_is():
             done = self._taken_over()
             with self._database.session() as session:
                 self._continuity.require(session)

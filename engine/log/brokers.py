@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from uuid import UUID
 
 import msgspec
 import structlog
 
+from engine.log.cluster import stranger
 from engine.log.offloaded import OffloadedFiles
 from engine.log.time_budget import FAILURES, TimeBudget
 from engine.model.errors import (
@@ -19,11 +23,15 @@ from engine.model.errors import (
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database
+from engine.postgres.session import Session
 from engine.settings import EngineSettings
 
 logger = structlog.get_logger(__name__)
 
 _KEPT_PARTITIONS = 100_000
+
+#: Seconds for which a broker is used whose cluster could not be compared yet.
+_UNTIL_COMPARED = 5.0
 
 #: The files of statements for a broker's database.
 FILES = (
@@ -40,7 +48,17 @@ class Location(msgspec.Struct, frozen=True):
 
 
 class Brokers:
-    """The brokers' databases by name. Remembers the ids of partitions, which never change."""
+    """The brokers' databases by name. Remembers the ids of partitions, which never change.
+
+    A connection that leads to another database than the broker's is refused
+    (:mod:`engine.log.cluster`).
+
+    Attributes:
+        cluster_id: which cluster the brokers have to be of; None until the coordinators' database
+            was first asked.
+    """
+
+    cluster_id: UUID | None = None
 
     def __init__(self, urls: Mapping[str, str], settings: EngineSettings) -> None:
         self._databases = {
@@ -51,6 +69,7 @@ class Brokers:
                 unavailable=BrokerUnavailable,
                 pool_size=settings.pool_size,
                 statement_timeout_ms=settings.statement_timeout_ms,
+                admit=partial(self._vouch, name),
             )
             for name, url in urls.items()
         }
@@ -111,6 +130,17 @@ class Brokers:
             except FAILURES:
                 logger.exception("broker left out", broker=database.name)
         return total
+
+    def _vouch(self, name: str, session: Session) -> float:
+        """For how many seconds a session is known to lead to this broker's database.
+
+        Raises:
+            BrokerUnavailable: it leads to another.
+        """
+        problem = stranger(session, name, self.cluster_id)
+        if problem is not None:
+            raise BrokerUnavailable(problem)
+        return _UNTIL_COMPARED if self.cluster_id is None else math.inf
 
     def locate(self, topic: Topic, number: int) -> Location:
         """Find a partition.

@@ -34,7 +34,7 @@ def join(catalog: Database, broker: Database, *, anew: bool) -> None:
         known = session.one("broker_known", name=broker.name) is not None
     if known and not anew:
         return
-    with broker.session() as session:
+    with broker.as_it_is(), broker.session() as session:
         session.run("become_member", cluster_id=cluster_id, broker=broker.name)
         if stranger(session, broker.name, cluster_id) is not None:
             return

@@ -51,12 +51,7 @@ _LOCK_TIMEOUT_MS = 10_000
 #: the statement nor its parameters.
 _SHOWN = 200
 
-_as_it_is: ContextVar[bool] = ContextVar("as_it_is", default=False)
-
-
-def as_it_is() -> Binding[bool]:
-    """Within the block connections are used that were not admitted (:class:`Database`)."""
-    return Binding(_as_it_is, True)
+_as_it_is: ContextVar[Database | None] = ContextVar("as_it_is", default=None)
 
 
 class Database:
@@ -134,6 +129,10 @@ class Database:
             },
         )
         self._pool_cache = PoolCache(self._pool)
+
+    def as_it_is(self) -> Binding[Database | None]:
+        """Within the block connections to this database are used that were not admitted."""
+        return Binding(_as_it_is, self)
 
     def close(self) -> None:
         """Close all connections."""
@@ -236,7 +235,7 @@ class Database:
 
     def _ask_admission(self, connection: Connection) -> None:
         now = time.monotonic()
-        if self._admit is None or _as_it_is.get() or now < connection.admitted_until:
+        if now < connection.admitted_until or self._admit is None or _as_it_is.get() is self:
             return
         try:
             if not _is_standby(connection):

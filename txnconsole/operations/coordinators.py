@@ -7,7 +7,6 @@ from dataclasses import asdict
 from engine.coordinator.reconciliation import Reconciled
 from engine.coordinator.recovery import Recovered
 from engine.model.errors import InvalidRequest
-from engine.postgres.database import as_it_is
 from txnconsole.audit.chain import Actor, Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue.wakeup import wake_finalizer
@@ -63,7 +62,8 @@ def reconcile(actor: Actor) -> Reconciled:
             by then stays.
     """
     # The audit log stands in the database that is refused until this is done.
-    with as_it_is(), recorded(Change(actor, "coordinator.reconcile", "coordinators")) as recording:
+    change = Change(actor, "coordinator.reconcile", "coordinators")
+    with engine().database.as_it_is(), recorded(change) as recording:
         done = engine().reconciliation.reconcile()
         recording.after = {name: len(txn_ids) for name, txn_ids in asdict(done).items()}
     return done

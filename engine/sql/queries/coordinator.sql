@@ -337,7 +337,8 @@ INSERT INTO coordinator.broker (name) VALUES (%(name)s) ON CONFLICT DO NOTHING
 SELECT EXISTS (
     SELECT FROM coordinator.compared c WHERE c.server_started_at = pg_postmaster_start_time()
     AND c.database_id = d.oid AND c.table_id = 'coordinator.compared'::regclass
-) AS compared FROM pg_database d WHERE d.datname = current_database()
+) AS compared, u.cluster_id
+FROM pg_database d, coordinator.cluster u WHERE d.datname = current_database()
 
 -- note_compared --
 INSERT INTO coordinator.compared (server_started_at, database_id, table_id)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from uuid import uuid4
 
 import pytest
 
 from engine import Engine, EngineSettings
 from engine.model.errors import PartitionNotFound, PartitionUnavailable
 from engine.model.topic_name import PartitionName
-from tests.engine.support import TOPIC, batch, make_topic
+from engine.postgres.prepared import INT4, Prepared
+from tests.engine.support import P0, P1, TOPIC, batch, make_topic
 from tests.support.databases import Databases
+
+_BACKEND = Prepared("backend_here", "SELECT pg_backend_pid()", {}, [INT4])
 
 
 @pytest.fixture
@@ -87,6 +91,48 @@ def test_brokers_of_other_coordinators_are_not_to_be_believed(
             " BROKER_DATABASE_URLS or DATABASE_URL; coordinators that are lost come from a copy."
         )
     assert set(engine.ping().values()) == {None}
+
+
+def test_a_process_that_was_told_wrong_addresses_makes_and_writes_nothing_there(
+    engine: Engine, databases: Databases
+) -> None:
+    make_topic(engine, partitions=2)
+    with engine_on(databases.coordinator_url, *reversed(databases.broker_urls)) as confused:
+        make_topic(confused, partitions=2)  # As programs do that ensure their topics.
+        for partition in (P0, P1):
+            with pytest.raises(PartitionUnavailable, match="must stay in their order"):
+                confused.produce(partition, batch("astray"))
+    assert [engine.produce(partition, batch("a")).first_offset for partition in (P0, P1)] == [0, 0]
+
+
+def test_a_process_of_other_coordinators_writes_nothing_into_partitions_of_the_same_ids(
+    engine: Engine, databases: Databases, empty_url: str
+) -> None:
+    make_topic(engine)
+    with engine_on(empty_url, *databases.broker_urls) as others:
+        others.migrate(anew=["broker-1", "broker-2"])
+        with pytest.raises(PartitionUnavailable, match="a broker of other coordinators is"):
+            make_topic(others)
+        with pytest.raises(PartitionUnavailable, match="a broker of other coordinators is"):
+            others.produce(P0, batch("astray"))
+    assert engine.produce(P0, batch("a")).first_offset == 0
+
+
+def test_a_broker_that_was_asked_before_its_coordinators_is_compared_with_them_soon(
+    engine: Engine, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.log.brokers._UNTIL_COMPARED", 0.0)
+    with engine_on(databases.coordinator_url, *databases.broker_urls) as process:
+        broker = process._brokers.get("broker-1")
+        with broker.session():
+            assert process._brokers.cluster_id is None
+        process._brokers.cluster_id = uuid4()
+        with pytest.raises(PartitionUnavailable, match="a broker of other coordinators is"):
+            broker.ask(_BACKEND)
+        with process.database.session():
+            assert process._brokers.cluster_id is not None
+        broker.ask(_BACKEND)
+        assert broker.connections == 1
 
 
 def test_a_start_that_stopped_while_a_broker_joined_is_finished_by_the_next_one(

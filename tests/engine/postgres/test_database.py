@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from engine.model.errors import CoordinatorUnavailable, EngineError, InvalidRequest
-from engine.postgres.database import Database, as_it_is
+from engine.postgres.database import Database
 from engine.postgres.prepared import INT4, Prepared
 from engine.postgres.session import Session
 from tests.support.databases import Databases
@@ -460,7 +460,7 @@ def test_who_is_not_admitted_by_any_way_leaves_the_connection_to_others(database
         with pytest.raises(CoordinatorUnavailable, match="older"):
             database.ask(_BACKEND)
     assert len({*asked}) == 1
-    with as_it_is():
+    with database.as_it_is():
         assert ways_in(database) == [asked[0]] * 5
 
 
