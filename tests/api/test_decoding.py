@@ -467,6 +467,8 @@ QUERIES = [
     ("owner=%00", "owner"),
     ("owner=", "owner"),
     ("owner=" + "x" * 257, "owner"),
+    ("owner=%FF", "owner"),
+    ("client=%EF%BF%BD&owner=a%C3", "owner"),
     ("topic=%00", "topic"),
     ("status=open", "status[0]"),
     ("status=OPEN&status=NO", "status[1]"),
@@ -491,6 +493,12 @@ def test_a_malformed_query_is_400_and_names_the_parameter(as_role: Callable[...,
         if not _names(answer, field):
             wrong[query[:80]] = answer.content
     assert wrong == {}
+
+
+def test_a_replacement_character_that_was_given_is_a_text_as_any(
+    as_role: Callable[..., Caller],
+) -> None:
+    assert as_role("viewer").get("/transactions?owner=%EF%BF%BD").json["items"] == []
 
 
 def test_a_refused_value_of_an_enum_is_answered_with_those_that_it_takes(

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar, get_origin
+from urllib.parse import parse_qsl
 
 import msgspec
 from django.http import HttpRequest, QueryDict
@@ -44,6 +45,7 @@ _MARK_IN_DIGITS = b"\\u0022"
 _TIME = re.compile(r"(?!000[01]|9999)\d{4}-\d\d-\d\d")
 _OFFSET = re.compile(r"[0-9]+")
 _NO_QUERY = QueryDict()
+_NO_TEXT = "\N{REPLACEMENT CHARACTER}"
 _YEARS = range(2, 9999)
 
 
@@ -141,11 +143,14 @@ class QueryDecoder(Generic[S]):
         Raises:
             InvalidRequest: a parameter is unknown, missing, malformed or given twice.
         """
-        query = request.GET if request.META.get("QUERY_STRING") else _NO_QUERY
+        query_string: str = request.META.get("QUERY_STRING", "")
+        query = request.GET if query_string else _NO_QUERY
         if self._nothing is not None and not query:
             return self._nothing
         values: dict[str, str | list[str]] = {}
         for name, given in query.lists():
+            if any(_NO_TEXT in text for text in given):
+                _refuse_other_encodings(query_string)
             if name in self._lists:
                 values[name] = given
             elif len(given) > 1:
@@ -168,6 +173,16 @@ class QueryDecoder(Generic[S]):
         if name in self._times_or_offsets and _OFFSET.fullmatch(text):
             return True
         return _TIME.match(text) is not None
+
+
+def _refuse_other_encodings(query_string: str) -> None:
+    """Refuse a value that is not UTF-8: Django puts U+FFFD in the place of what it cannot read, and
+    the answer would be about another text than the one that was given."""
+    for name, text in parse_qsl(query_string, errors="surrogateescape"):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise invalid(name, "must be UTF-8") from error
 
 
 def _refuse_other_spelling(name: str, text: str | list[str], value: object) -> None:
