@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from contextlib import closing
+
 import adbc_driver_postgresql
 import psycopg
 import pytest
 from adbc_driver_manager import OperationalError
 from psycopg.conninfo import make_conninfo
 
+from engine import Engine
+from tests.support import databases as support
 from tests.support.eventually import eventually
 from txnconsole.pipeline.broker import statements
-from txnconsole.pipeline.broker.databases import DatabaseAway, Databases, Reading
-from txnconsole.pipeline.broker.snapshot import ids_of
+from txnconsole.pipeline.broker.databases import DatabaseAway, Databases, OtherDatabase, Reading
+from txnconsole.pipeline.broker.snapshot import Snapshot, ids_of
 from txnconsole.pipeline.reader import TopicRead
 
 _ONE, _TWO = "host=a dbname=x password=hush", "postgresql://u:hush@b/y"
@@ -79,6 +83,26 @@ def test_a_database_that_is_away_is_named() -> None:
         ):
             pass
         assert "secret" not in str(told.value)
+
+
+def test_a_database_that_is_another_brokers_or_nobodys_is_not_read(
+    databases: support.Databases,
+) -> None:
+    """One broker at two addresses would have its messages read twice."""
+    first, _ = databases.broker_urls
+    twice = Databases({"broker-1": first, "broker-2": first})
+    with twice.planning("broker-1"):
+        pass
+    for read in (lambda: twice.connect("broker-2"), lambda: Snapshot.take(twice)):
+        with pytest.raises(OtherDatabase, match="broker-2 is not at its address: broker-1 is"):
+            read()
+    with (
+        databases.empty("never_a_broker") as [url],
+        closing(Engine(databases.coordinator_url, {"broker-1": url})) as engine,
+    ):
+        engine.migrate()
+        with pytest.raises(OtherDatabase, match="a database that has never been a broker's is"):
+            Databases({"broker-1": url}).connect("broker-1")
 
 
 def _session_of(reading: Reading) -> int:

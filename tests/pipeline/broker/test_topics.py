@@ -337,7 +337,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(
     with pytest.raises(TopicNotFound, match="public/default/flights"):
         access(found).positions()
     make_topic(engine, partitions=4)
-    only_second = Databases({"broker-1": databases.broker_urls[1]})
+    only_second = Databases({"broker-2": databases.broker_urls[1]})
     with pytest.raises(PartitionNotReadable, match="brokers that were not given"):
         access(only_second).positions()
     lose_derived_state(engine)

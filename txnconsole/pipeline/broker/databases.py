@@ -35,6 +35,10 @@ class DatabaseAway(psycopg.OperationalError):
     """A database cannot be reached, or refuses the login; the text names it and says why."""
 
 
+class OtherDatabase(psycopg.OperationalError):
+    """The address leads to another database than the broker's; the text names both."""
+
+
 @dataclass(frozen=True)
 class Databases:
     """Connection strings by name: ``broker-1``, ``broker-2``, ... and perhaps ``coordinator``."""
@@ -91,7 +95,7 @@ class Databases:
         """A session for small queries, all answered from one snapshot.
 
         Raises:
-            DatabaseAway: the database cannot be reached.
+            DatabaseAway, OtherDatabase: as :meth:`connect`.
             psycopg.OperationalError: the snapshot is gone.
         """
         with self.connect(name) as connection, connection.transaction():
@@ -105,11 +109,15 @@ class Databases:
 
         Raises:
             DatabaseAway: the database cannot be reached.
+            OtherDatabase: it is not that of the broker (docs/decisions/0067).
         """
         with _naming(name):
-            return psycopg.connect(
+            session = psycopg.connect(
                 _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
             )
+        if name != COORDINATOR:
+            _require_broker(name, session)
+        return session
 
     def now(self) -> datetime:
         """The time by the coordinators' database.
@@ -178,6 +186,19 @@ def _naming(name: str) -> Iterator[None]:
         raise DatabaseAway(
             f"{name} cannot be reached: {str(error).strip()}. Run this again once it can be."
         ) from error
+
+
+def _require_broker(name: str, session: psycopg.Connection[Any]) -> None:
+    """Partitions of a broker that stands at two addresses would be read twice."""
+    members = [broker for (broker,) in session.execute(statements.named("membership"))]
+    if members == [name]:
+        return
+    session.close()
+    found = members[0] if members else "a database that has never been a broker's"
+    raise OtherDatabase(
+        f"{name} is not at its address: {found} is. Give the addresses of the brokers in the order"
+        " of the server's BROKER_DATABASE_URLS."
+    )
 
 
 @functools.lru_cache(maxsize=16)

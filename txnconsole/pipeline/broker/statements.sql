@@ -4,6 +4,9 @@ SELECT pg_export_snapshot() AS id
 -- now --
 SELECT clock_timestamp() AS now
 
+-- membership --
+SELECT broker FROM broker.membership
+
 -- brokers --
 -- The brokers that topics have partitions on, according to the coordinators.
 SELECT DISTINCT unnest(brokers) AS broker FROM coordinator.topic ORDER BY broker
