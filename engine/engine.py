@@ -339,9 +339,9 @@ class Engine:
         Returns:
             How many entries were deleted.
         """
-        shares = TimeBudget(seconds).shares(2)
+        shares = TimeBudget(seconds).shares(3)
         deleted = self._sidecars.sweep(next(shares)) + self._retention.sweep(next(shares))
-        self.topics.finish_deletions()
+        self.topics.finish_deletions(next(shares))
         return deleted
 
     def sample_positions(self) -> int:

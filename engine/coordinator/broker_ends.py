@@ -90,27 +90,30 @@ class BrokerEnds:
     ) -> tuple[Answers, bool]:
         """Do a broker's part: all partitions in one SQL transaction, then all subscriptions in
         another. Gives whether orphans are left, too (:class:`_Ended`)."""
-        places = _grouped(partitions, "partition", orders)
-        shares = _grouped(subscriptions, "subscription", orders)
-        orphans_left = False
         asked = orders.traces.ask(broker, (*partitions, *subscriptions))
-        try:
-            database = self._brokers.get(broker)
-            end_places = partial(self._end_partitions, database, orders)
-            end_shares = partial(self._end_subscriptions, database, orders)
-            partition_answers, places_left = self._end_all(database, places, end_places)
-            subscription_answers, shares_left = self._end_all(database, shares, end_shares)
-            orphans_left = places_left or shares_left
-            answers = Answers(partition_answers, subscription_answers)
-            answers = self._recover_what_waits(database, answers)
-        except EngineError as error:
+        parts = (
+            (_grouped(partitions, "partition", orders), self._end_partitions),
+            (_grouped(subscriptions, "subscription", orders), self._end_subscriptions),
+        )
+        ended: list[_Ended] = []
+        fault: EngineError | None = None
+        for groups, end in parts:
+            try:
+                if fault is not None:
+                    raise fault  # It is not asked again; what it has answered before stays so.
+                database = self._brokers.get(broker)
+                ended.append(self._end_all(database, groups, partial(end, database, orders)))
+            except EngineError as error:
+                fault = error
+                ended.append(_Ended(_failed(groups, error.message)))
+        if fault is not None:
             logger.warning(
-                "broker not finalized", broker=broker, code=error.code, reason=error.message
+                "broker not finalized", broker=broker, code=fault.code, reason=fault.message
             )
-            answers = Answers(_failed(places, error.message), _failed(shares, error.message))
+        answers = self._recover_what_waits(broker, Answers(*(part.answers for part in ended)))
         for answer in (*answers.partitions, *answers.subscriptions):
             asked.answer(answer.row, answer.result, waiting=answer.state is None)
-        return answers, orphans_left
+        return answers, any(part.orphans_left for part in ended)
 
     def _end_all(
         self, database: Database, groups: _Groups, end: Callable[[_Groups], _Ended]
@@ -196,7 +199,7 @@ class BrokerEnds:
         error = "not there yet" if exists else GONE
         return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
 
-    def _recover_what_waits(self, database: Database, answers: Answers) -> Answers:
+    def _recover_what_waits(self, broker: str, answers: Answers) -> Answers:
         """Rebuild the partitions that were found without their derived state, so that the next run
         can end there. For one that cannot be rebuilt, the answer says why."""
         waiting = {
@@ -207,7 +210,7 @@ class BrokerEnds:
         faults: dict[tuple[int, int], str] = {}
         for topic_id, topic, number in sorted(waiting):
             try:
-                _recover(database, topic_id, topic, number)
+                _recover(self._brokers.get(broker), topic_id, topic, number)
             except Exception as error:
                 logger.exception("partition not rebuilt", partition=f"{topic}:{number}")
                 faults[topic_id, number] = _reason(error)

@@ -66,10 +66,11 @@ class EndTraces:
     def close(self) -> None:
         """End the run: transactions that have not ended are marked as waiting, for a participant or
         for the next run."""
-        for waiting in self._transactions.values():
-            tracing.fail(waiting, "waiting")
-            waiting.end()
-        self._transactions = {}
+        # The thread of a broker that comes late may still conclude some.
+        waiting, self._transactions = self._transactions, {}
+        for begun in list(waiting.values()):
+            tracing.fail(begun, "waiting")
+            begun.end()
 
 
 class Asked:

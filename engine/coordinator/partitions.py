@@ -207,17 +207,17 @@ class PartitionOperations:
         """Cut in steps; answers how many entries were cut, and where the log ends now. ``end``
         tells a step where the one before stopped, so that the partition need not be rebuilt in
         between."""
-        entries, held_too, end = 0, False, None
+        entries, end = 0, None
+        decided: Sequence[str] = ()
         while True:
-            row = _cut(location, offset, held_too=held_too, end=end)
+            row = _cut(location, offset, decided=decided, end=end)
             if row.result == "held":
                 undecided = self._undecided(row.holders)
                 if undecided:
                     raise _in_use(undecided)
-                held_too = True  # All of them are decided, and those may be cut.
+                decided = row.holders  # They may be cut.
             elif row.result == "truncated":
                 entries, end = entries + row.entries, int(row.next_offset)
-                held_too = False  # The partition may be online for a while before the next step.
                 if row.finished:
                     return entries, end
             elif row.result == "recovering":
@@ -278,14 +278,16 @@ def _ledger(location: Location) -> int | None:
     return head.ledger_id if head else None
 
 
-def _cut(location: Location, offset: int, *, held_too: bool, end: int | None) -> Row:
+def _cut(location: Location, offset: int, *, decided: Sequence[str], end: int | None) -> Row:
+    """``decided``: transactions, by their ids, whose part may be cut."""
+
     def work(session: Session) -> Row:
         return session.one(
             "truncate",
             partition_id=location.partition_id,
             offset=offset,
             limit=_CUT,
-            held_too=held_too,
+            decided=list(decided),
             end=end,
         )
 

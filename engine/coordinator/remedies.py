@@ -22,8 +22,10 @@ from engine.log.rows import partition_of, subscription_of
 from engine.model.errors import (
     EngineError,
     InvalidTxnStatus,
+    PartitionNotFound,
     PartitionUnavailable,
     TimeLimitExceeded,
+    TopicNotFound,
     TransactionNotFound,
 )
 from engine.model.topic_name import PartitionName, SubscriptionName
@@ -138,21 +140,38 @@ class Remedies:
             )
         )
         missing = [one for one in found if one not in partitions and one not in subscriptions]
+        self._joining.forget(txn_id)
         new_partitions = [one for one in missing if isinstance(one, PartitionName)]
-        new_subscriptions = [one[0] for one in missing if isinstance(one, tuple)]
-        if not new_partitions and not new_subscriptions:
+        new_subscriptions = dict.fromkeys(one[0] for one in missing if isinstance(one, tuple))
+        joined = [self._joined(txn_id, one) for one in (*new_partitions, *new_subscriptions)]
+        registered = tuple(str(one) for one in joined if one is not None)
+        if not registered:
             raise fault or InvalidTxnStatus(
                 f"{txn_id} is OPEN, and its participants are as they should be; end it first.",
                 current_status=TxnStatus.OPEN.value,
             )
-        self._joining.forget(txn_id)
-        if new_partitions:
-            self._joining.partitions(txn_id, new_partitions, owner=None)
-        if new_subscriptions:
-            self._joining.subscriptions(txn_id, new_subscriptions, owner=None)
-        registered = tuple(map(str, (*new_partitions, *new_subscriptions)))
         logger.warning("participants registered", txn_id=str(txn_id), participants=registered)
         return Retried(transaction=self._coordinator.get(txn_id), registered=registered)
+
+    def _joined(
+        self, txn_id: TxnID, participant: PartitionName | SubscriptionName
+    ) -> PartitionName | SubscriptionName | None:
+        """Let a participant join; None: the catalog does not have its topic, or not so large. That
+        is so in a copy from before it was made: what the broker has of it is deleted one day."""
+        try:
+            if isinstance(participant, PartitionName):
+                self._joining.partitions(txn_id, [participant], owner=None)
+            else:
+                self._joining.subscriptions(txn_id, [participant], owner=None)
+        except (TopicNotFound, PartitionNotFound) as error:
+            logger.warning(
+                "participant left out",
+                txn_id=str(txn_id),
+                participant=str(participant),
+                reason=error.message,
+            )
+            return None
+        return participant
 
     def _on_each(
         self, work: Callable[[Database], Sequence[_T]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import structlog
 
 from engine.log.brokers import Brokers
-from engine.log.time_budget import FAILURES
+from engine.log.time_budget import FAILURES, TimeBudget
 from engine.log.topic_partitions import delete_partitions, delete_some_rows
 from engine.model.errors import EngineError, PartitionUnavailable, TimeLimitExceeded
 from engine.model.topic import Topic
@@ -37,12 +37,13 @@ class TopicDeletions:
         for broker in dict.fromkeys(topic.brokers):
             try:
                 self._delete_on(broker, topic.topic_id)
+                delete_some_rows(self._brokers.get(broker))
             except (PartitionUnavailable, TimeLimitExceeded) as error:
                 _told_to_wait(broker, error)
             except FAILURES:
                 logger.exception("topic's deletion waits", broker=broker)
 
-    def finish(self) -> int:
+    def finish(self, budget: TimeBudget) -> int:
         """Delete what is left of deleted topics on brokers that could not be reached at that time,
         or because of a crash; the workers call this every few seconds. A topic that somebody holds
         a lock on is tried again later.
@@ -50,13 +51,15 @@ class TopicDeletions:
         Returns:
             How many topics were finished, counted on each broker.
         """
-        return sum(self._finish_on(broker) for broker in self._brokers.names)
+        names = self._brokers.names
+        shares = budget.shares(len(names))
+        return sum(self._finish_on(broker, next(shares)) for broker in names)
 
-    def _finish_on(self, broker: str) -> int:
+    def _finish_on(self, broker: str, budget: TimeBudget) -> int:
         with self._catalog.session() as session:
             rows = session.all("dropped_topics", broker=broker, limit=_DELETIONS)
         finished = slow = 0
-        for row in rows:
+        for row, _ in zip(rows, budget.steps(), strict=False):
             try:
                 self._delete_on(broker, row.topic_id)
             except TimeLimitExceeded as error:
@@ -86,11 +89,9 @@ class TopicDeletions:
         Raises:
             PartitionUnavailable, TimeLimitExceeded: nothing was deleted; it has to be done later.
         """
-        database = self._brokers.get(broker)
-        delete_partitions(database, topic_id)
+        delete_partitions(self._brokers.get(broker), topic_id)
         with self._catalog.session() as session:
             session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
-        delete_some_rows(database)
 
 
 def _told_to_wait(broker: str, error: EngineError) -> None:

@@ -13,6 +13,7 @@ import structlog
 from engine.log.brokers import Brokers
 from engine.log.holders import participations, require_no_holders
 from engine.log.rows import txn_of
+from engine.log.time_budget import TimeBudget
 from engine.log.topic_deletions import TopicDeletions
 from engine.log.topic_partitions import make_partitions, spread
 from engine.model.errors import (
@@ -295,9 +296,9 @@ class Topics:
         self._brokers.forget(topic.topic_id)
         return participations(rows)
 
-    def finish_deletions(self) -> int:
+    def finish_deletions(self, budget: TimeBudget | None = None) -> int:
         """See :meth:`engine.log.topic_deletions.TopicDeletions.finish`."""
-        return self._deletions.finish()
+        return self._deletions.finish(budget or TimeBudget())
 
     def _ensure(
         self, name: TopicName, settings: TopicSettings, *, needed: Collection[str] | None = None

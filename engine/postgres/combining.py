@@ -16,8 +16,9 @@ Invariants
     thread) leaves without either, and it does not hold up the others.
     A call has its requests in the order in which they arrived.
     A leader waits for no server that is known to be away (engine.postgres.pool_cache).
-    A call runs under its leader's deadline (engine.postgres.deadlines). So a caller whose deadline
-    has passed by the time it would lead gives the lead away: others must not fail because of it.
+    A call for several runs under no deadline (engine.postgres.deadlines): others must not fail
+    because of its leader's. A caller whose deadline has passed by the time it would lead gives the
+    lead away.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ class Combiner(Generic[Request, Answer]):
     def _lead(self, mine: _Caller[Request, Answer]) -> None:
         group = self._next_group()
         try:
-            answers = self._make_call([caller.request for caller in group])
+            with deadlines.lifted():
+                answers = self._make_call([caller.request for caller in group])
             for caller, answer in zip(group, answers, strict=True):
                 caller.answers.append(answer)
         except BaseException as error:

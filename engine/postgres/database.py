@@ -27,10 +27,10 @@ from engine.sql import queries
 
 _T = TypeVar("_T")
 
+_CONFLICTS = (pg.SerializationFailure, pg.DeadlockDetected)
 #: Errors after which the whole transaction is run again.
 _RETRYABLE = (
-    pg.SerializationFailure,
-    pg.DeadlockDetected,
+    *_CONFLICTS,
     # What a new row refers to was deleted after it was looked up; the next run looks again.
     pg.ForeignKeyViolation,
     # A prepared statement was dropped on this connection; the next run prepares it anew.
@@ -39,6 +39,8 @@ _RETRYABLE = (
 #: A number out of range, a NUL in a text, a text that is too long for an index or has no encoding.
 _UNSTORABLE = (pg.DataError, pg.ProgramLimitExceeded, UnicodeEncodeError)
 _OUT_OF_TIME = (pg.QueryCanceled, pg.LockNotAvailable)
+#: How these SQLSTATEs begin: a lost connection, a lack of room or memory, a server that stops.
+_SERVES_NOBODY = ("08", "53", "57P")
 #: What a connection refuses for as long as it lives, by what has happened to its database.
 _REFUSED_FOR_EVER: Mapping[type[BaseException], str] = {
     # The columns that a kept plan returns have changed.
@@ -234,14 +236,20 @@ class Database:
         return connection
 
     def _ask_admission(self, connection: Connection) -> None:
-        now = time.monotonic()
-        if now < connection.admitted_until or self._admit is None or _as_it_is.get() is self:
+        known = time.monotonic() < connection.admitted_until
+        if known or self._admit is None or _as_it_is.get() is self:
             return
         try:
-            if not _is_standby(connection):
-                with self._admission:
-                    seconds = self._admit(Session(connection, self._queries))
-                connection.admitted_until = now + seconds
+            if _is_standby(connection):
+                return
+            # Longer waits than the longest possible are refused.
+            if not self._admission.acquire(timeout=min(deadlines.left(), threading.TIMEOUT_MAX)):
+                raise TimeLimitExceeded
+            try:
+                seconds = self._admit(Session(connection, self._queries))
+                connection.admitted_until = time.monotonic() + seconds
+            finally:
+                self._admission.release()
         except BaseException as error:
             self._give(connection, error)
             raise
@@ -286,7 +294,15 @@ class Database:
             self._pool_cache.dismiss()
             self._pool.drain()
             raise self._unavailable(f"{self.name} {what}.") from error
-        if isinstance(error, _OUT_OF_TIME):
+        if isinstance(error, PoolTimeout):
+            # The connections that exist are sound: others have them, if there are any.
+            reason = f"{self.name} cannot serve this now: {_first_line(error)}."
+            if self._refusal:
+                reason = f"{reason.rstrip('.')} ({self._refusal})."
+            if self._pool_cache.is_away:
+                absences.note(self.name, reason)
+            raise self._unavailable(reason) from error
+        if isinstance(error, (*_OUT_OF_TIME, *_CONFLICTS)):
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}."
             ) from error
@@ -296,12 +312,9 @@ class Database:
             self._pool_cache.dismiss()
             with contextlib.suppress(pg.DatabaseError):
                 self._pool.check()
-            reason = f"{self.name} cannot serve this now: {_first_line(error)}."
-            if isinstance(error, PoolTimeout):
-                if self._refusal:
-                    reason = f"{reason.rstrip('.')} ({self._refusal})."
-                absences.note(self.name, reason)
-            raise self._unavailable(reason) from error
+            raise self._unavailable(
+                f"{self.name} cannot serve this now: {_first_line(error)}."
+            ) from error
 
 
 class _Borrowing(contextlib.AbstractContextManager[Session]):
@@ -354,9 +367,12 @@ def _is_standby(connection: Connection) -> bool:
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the database cannot be reached. When libpq could not even send a statement, the error
-    has no SQLSTATE and is a plain DatabaseError, though the connection may still look open."""
-    return isinstance(error, pg.OperationalError) or type(error) is pg.DatabaseError
+    """Whether the database serves nobody now. When libpq could not even send a statement, the error
+    has no SQLSTATE and is a plain DatabaseError, though the connection may still look open. Other
+    errors of operation, such as of a file that cannot be read, are about what was asked for."""
+    if not isinstance(error, pg.OperationalError) and type(error) is not pg.DatabaseError:
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(_SERVES_NOBODY)
 
 
 def _first_line(error: Exception) -> str:

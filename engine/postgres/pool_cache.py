@@ -56,7 +56,8 @@ class PoolCache:
         self._asking = 0
         self._waits = threading.Lock()
         self._given = 0
-        self._away = False
+        #: Whether the last wait was in vain, and nobody else got a connection meanwhile.
+        self.is_away = False
 
     def take(self) -> Connection:
         """A connection, to be given back.
@@ -103,7 +104,7 @@ class PoolCache:
             self._pool.putconn(connection)
 
     def _ask(self) -> Connection:
-        if not self._away:
+        if not self.is_away:
             return self._wait()
         if _hurried.get():
             return self._wait(_MOMENT)
@@ -119,8 +120,8 @@ class PoolCache:
         try:
             connection = self._pool.getconn(timeout)
         except PoolTimeout:
-            self._away = self._given == given  # Else there are connections, and all are in use.
+            self.is_away = self._given == given  # Else there are connections, and all are in use.
             raise
         self._given += 1
-        self._away = False
+        self.is_away = False
         return connection

@@ -129,12 +129,13 @@ class Delivery:
     def _receive_on(self, place: Place, holder: LeaseHolder, since: float, call: Call) -> None:
         """Deliver from the partitions of one broker that were found deliverable at ``since`` or
         later. It does nothing when this call has asked for them itself before."""
-        looked_at, due = self._due.get(_key(place), (0.0, ()))
-        if since == call.began and looked_at >= call.began:
+        if since == call.began and place.database.name in call.looked:
             return
+        looked_at, due = self._due.get(_key(place), (0.0, ()))
         taken_over = holder.epoch > 0 and self._entered.get(_key(place)) != holder
         if looked_at < since or taken_over:
             place, due = self._look(place, taken_over=taken_over)
+            call.looked.add(place.database.name)
         unreadable = self._visit(place, due, holder, call)
         if taken_over and not call.is_full:
             self._entered[_key(place)] = holder

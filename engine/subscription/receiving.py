@@ -37,6 +37,7 @@ class Call(msgspec.Struct):
         served: partitions that have given messages in this call. They are not asked again, because
             a message could have been given back meanwhile and come twice.
         cut: partitions in which this round has ended inside a stretch without a message.
+        looked: brokers that this call itself has asked for what is deliverable.
     """
 
     rotation: int
@@ -46,6 +47,7 @@ class Call(msgspec.Struct):
     received: list[StoredMessage] = msgspec.field(default_factory=list)
     served: set[tuple[str, int]] = msgspec.field(default_factory=set)
     cut: set[tuple[str, int]] = msgspec.field(default_factory=set)
+    looked: set[str] = msgspec.field(default_factory=set)
 
     @property
     def room(self) -> Room:

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
 
 from engine import Engine
-from engine.model.errors import CoordinatorUnavailable
+from engine.model.errors import CoordinatorUnavailable, PartitionUnavailable
 from tests.api.conftest import Answer, Caller
 from tests.support.together import at_once
 from txnconsole.access.models import Token
@@ -108,6 +108,22 @@ def test_a_call_that_failed_in_passing_may_be_made_again_under_its_key(
     assert failed.is_problem(503, "CoordinatorUnavailable")
     assert post(program, "/transactions", {}, "k").status == 201
     assert opened(program) == 1
+
+
+def test_what_a_call_failed_with_is_told_though_its_key_cannot_be_set_free(
+    program: Caller, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(**_: object) -> None:
+        raise PartitionUnavailable("broker-1 is away.")
+
+    def lost(_: object) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(engine.coordinator, "open", away)
+    monkeypatch.setattr(idempotency_key, "release", lost)
+    failed = post(program, "/transactions", {}, "k")
+    assert failed.is_problem(503, "PartitionUnavailable")
+    assert failed.json["detail"] == "broker-1 is away."
 
 
 def test_a_permission_that_is_given_later_counts(as_role: Callable[..., Caller]) -> None:

@@ -8,6 +8,8 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from celery.contrib.testing.worker import start_worker
@@ -16,9 +18,13 @@ from django.test import RequestFactory
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Span
 
 from engine import Engine, tracing
+from engine.coordinator.end_traces import EndTraces
+from engine.coordinator.statements import DueEnd
 from engine.model.errors import TransactionConflict
+from engine.model.transaction import EndCommand
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.engine.support import (
     P0,
@@ -253,3 +259,23 @@ def test_while_they_are_off_opentelemetry_is_not_imported() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_a_run_ends_its_spans_while_a_late_broker_concludes_some(
+    engine: Engine, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    txns = [open_txn(engine) for _ in range(3)]
+    due = [
+        SimpleNamespace(tc_id=txn.tc_id, sequence=txn.sequence, trace_parent=GIVEN) for txn in txns
+    ]
+    commands = {txn: EndCommand(txn_id=txn, action=TxnAction.COMMIT) for txn in txns}
+    traces = EndTraces(cast("list[DueEnd]", due), commands)
+    fail = tracing.fail
+
+    def beside(span: Span, status: str) -> None:
+        traces.conclude(txns)
+        fail(span, status)
+
+    monkeypatch.setattr(tracing, "fail", beside)
+    traces.close()
+    assert len(spans.named("end transaction")) == 3

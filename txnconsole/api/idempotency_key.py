@@ -98,7 +98,7 @@ def _carried_out(
     except Exception as error:
         status = status_of(error)
         if status >= 500 or status in _PASSING:
-            release(claimed)
+            _release(claimed)
             raise
         response = answer_error(error, {"request": request})
     body = _without(response.content, unkept) if response.status_code < 300 else response.content
@@ -110,6 +110,15 @@ def _carried_out(
     except DatabaseError as error:  # The call has been carried out; only its answer is not kept.
         _log.warning("answer not kept", error=type(error).__name__)
     return response
+
+
+def _release(claimed: Claim) -> None:
+    """Let a repetition run. Where that cannot be written, it has to wait until the claim is over;
+    the caller is to hear of what has failed before."""
+    try:
+        release(claimed)
+    except DatabaseError as error:
+        _log.warning("claim not released", error=type(error).__name__)
 
 
 def _kept(response: HttpResponse, body: bytes) -> Answer:

@@ -298,7 +298,7 @@ DELETE FROM broker.partition_live WHERE partition_id IN (
 -- truncate --
 -- See functions/broker/truncate.sql.
 SELECT * FROM broker.truncate(
-    %(partition_id)s, %(offset)s::bigint, %(limit)s, %(held_too)s, %(end)s
+    %(partition_id)s, %(offset)s::bigint, %(limit)s, %(decided)s::text[], %(end)s
 )
 
 -- end_orphans --

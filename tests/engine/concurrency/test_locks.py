@@ -18,7 +18,7 @@ from engine.log.appending import _Partition as Appends
 from engine.model.batch import encode
 from engine.model.errors import InvalidPartitionState, InvalidTxnStatus, TopicNotFound
 from engine.model.topic import BufferKind
-from engine.model.topic_name import PartitionName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from engine.postgres.session import Row
@@ -78,7 +78,7 @@ def changing(engine: Engine, *, online: bool) -> Iterator[None]:
 
 def cut(engine: Engine) -> Callable[[], Row]:
     """One step of a truncation to offset 0."""
-    return partial(partitions._cut, engine.log.locate(P0), 0, held_too=False, end=None)
+    return partial(partitions._cut, engine.log.locate(P0), 0, decided=(), end=None)
 
 
 @pytest.mark.parametrize(("buffer", "in_txn"), [(MARKER, False), (MARKER, True), (SIDECAR, True)])
@@ -331,6 +331,29 @@ def test_no_snapshot_outlives_the_messages_that_it_tells_of(
     assert broker_sql(engine, "SELECT FROM broker.snapshot") == []
 
 
+def test_a_truncation_waits_for_cursors_in_the_order_of_their_subscriptions_names(
+    engine: Engine,
+) -> None:
+    """An end that has the first one and waits for the next would wait for it for ever."""
+    make_topic(engine)
+    names = [SubscriptionName(TOPIC, name) for name in ("z", "a")]
+    for name in names:
+        subscribe(engine, name)
+        engine.receive(name, "c1")
+    engine.produce(P0, batch("a"))
+    engine.partitions.take_offline(P0, reason="test")
+    cursor = (
+        "SELECT FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)"
+        " WHERE s.name = %s FOR UPDATE OF c NOWAIT"
+    )
+    with while_open(broker(engine), cursor, "a"):
+        cutting = Background(broker(engine), cut(engine))
+        cutting.waits()
+        with while_open(broker(engine), cursor, "z"):
+            pass
+    assert cutting.result().result == "truncated"  # type: ignore[attr-defined]
+
+
 def test_a_subscription_to_what_comes_begins_where_a_cut_has_ended(engine: Engine) -> None:
     """It would take for acknowledged what is appended in the place of what is cut off."""
     make_topic(engine)
@@ -338,7 +361,7 @@ def test_a_subscription_to_what_comes_begins_where_a_cut_has_ended(engine: Engin
     engine.partitions.take_offline(P0, reason="test")
     with while_open(
         broker(engine),
-        "SELECT broker.truncate(%s, 0, 9, false)",
+        "SELECT broker.truncate(%s, 0, 9, '{}')",
         engine.log.locate(P0).partition_id,
     ):
         making = Background(broker(engine), lambda: subscribe(engine, initial_position="latest"))

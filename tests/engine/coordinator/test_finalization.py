@@ -13,6 +13,7 @@ from engine import Engine
 from engine.coordinator import finalization
 from engine.coordinator.answers import Answers
 from engine.coordinator.finalization import Finalized
+from engine.model.errors import BrokerUnavailable
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import ParticipantState
 from engine.model.txn_id import TxnID
@@ -228,6 +229,33 @@ def test_a_broker_that_is_down_delays_only_its_own_part(engine: Engine) -> None:
     found = engine.coordinator.get(both)
     assert (found.status, found.partitions[0].last_error) == (TxnStatus.COMMITTED, None)
     assert [part.attempts for part in found.partitions] == [2, 1]
+
+
+def test_what_a_broker_has_ended_before_it_went_away_is_recorded(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("plain"))
+    txn = open_txn(engine)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    engine.produce(P0, batch("a"), txn_id=txn)
+    engine.coordinator.end(txn, COMMIT)
+
+    def away(*_: object) -> None:
+        raise BrokerUnavailable("It is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.subscription.ending.end_acks_apart", away)
+        engine.finalizer.finalize(0)
+    found = engine.coordinator.get(txn)
+    assert found.partitions[0].state is ParticipantState.COMMITTED
+    [share] = found.subscriptions
+    assert (share.state, share.last_error) == (ParticipantState.PENDING, "It is away.")
+    due_now(engine)
+    finalize(engine)
+    assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
 
 
 @pytest.mark.parametrize("down", [0, 1])

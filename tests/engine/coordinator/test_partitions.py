@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
@@ -290,8 +290,8 @@ def test_no_sample_is_left_of_what_was_cut_although_one_is_taken_between_steps(
     offline(engine)
     cut = operations._cut
 
-    def step(location: Location, offset: int, *, held_too: bool, end: int | None) -> Row:
-        row = cut(location, offset, held_too=held_too, end=end)
+    def step(location: Location, offset: int, *, decided: Sequence[str], end: int | None) -> Row:
+        row = cut(location, offset, decided=decided, end=end)
         engine.take_snapshots()
         engine.sample_positions()
         return row
@@ -312,7 +312,7 @@ def test_a_truncation_goes_on_without_rebuilding_only_where_its_last_step_has_en
     partition_id = engine.log.locate(P0).partition_id
 
     def step(end: int | None) -> tuple[str, int | None]:
-        call = "SELECT result, next_offset FROM broker.truncate(%s, 1, 2, false, %s)"
+        call = "SELECT result, next_offset FROM broker.truncate(%s, 1, 2, '{}', %s)"
         [(result, next_offset)] = broker_sql(engine, call, partition_id, end)
         return result, next_offset
 
@@ -409,6 +409,32 @@ def test_only_what_retention_has_left_of_a_transaction_is_open_again(
         engine.log.append(P0, batch("late"), txn_id=txn_id)
 
 
+def test_what_has_joined_since_the_holders_were_judged_is_not_cut(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    decided = open_txn(engine)
+    engine.produce(P0, batch("a"), txn_id=decided)
+    engine.coordinator.end(decided, TxnAction.COMMIT)
+    offline(engine)
+    cut = operations._cut
+    joined: list[TxnID] = []
+
+    def step(location: Location, offset: int, *, decided: Sequence[str], end: int | None) -> Row:
+        row = cut(location, offset, decided=decided, end=end)
+        if not joined:
+            engine.partitions.bring_online(P0)
+            joined.append(open_txn(engine))
+            engine.produce(P0, batch("b"), txn_id=joined[0])
+            engine.partitions.take_offline(P0, reason="again")
+        return row
+
+    monkeypatch.setattr(operations, "_cut", step)
+    with pytest.raises(TopicInUse) as refused:
+        engine.partitions.truncate(P0, 0)
+    assert refused.value.data["holders"] == [str(joined[0])]
+
+
 def test_a_fence_names_the_marker_that_is_written_after_a_truncation_has_broken_off(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,7 +446,7 @@ def test_a_fence_names_the_marker_that_is_written_after_a_truncation_has_broken_
     commit(engine, txn_id)
     offline(engine)
     location = engine.log.locate(P0)
-    assert not operations._cut(location, 0, held_too=False, end=None).finished
+    assert not operations._cut(location, 0, decided=(), end=None).finished
     assert engine.partitions.bring_online(P0) == (txn_id,)
     [again] = end_txns(location, (txn_id, TxnAction.COMMIT))
     assert (again.first_offset, again.last_offset, again.messages) == (0, 1, 2)
@@ -470,8 +496,8 @@ def test_a_truncation_is_refused_where_a_transaction_was_opened_between_its_step
     engine.coordinator.end(decided, TxnAction.COMMIT)
     cut = operations._cut
 
-    def step(location: Location, offset: int, *, held_too: bool, end: int | None) -> Row:
-        row = cut(location, offset, held_too=held_too, end=end)
+    def step(location: Location, offset: int, *, decided: Sequence[str], end: int | None) -> Row:
+        row = cut(location, offset, decided=decided, end=end)
         if row.result == "truncated":
             monkeypatch.setattr(operations, "_cut", cut)
             engine.partitions.bring_online(P0)

@@ -6,16 +6,21 @@ What is taken over of real copies: tests/engine/crash/test_restore.py.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
 from engine import Engine
 from engine.coordinator.coordinator import Coordinator
 from engine.model.errors import CoordinatorUnavailable
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from tests.engine.support import (
     P0,
+    TOPIC,
+    another,
     batch,
     commit,
     coordinator_sql,
@@ -75,6 +80,34 @@ def test_what_was_broken_off_is_completed_by_the_next(
     assert statuses(engine, committed) == [TxnStatus.COMMITTED] * 4
     assert fetched(engine) == list(map(str, committed))
     assert open_txn(engine) > committed[-1]
+
+
+def test_what_an_open_transaction_has_in_a_topic_that_the_copy_lacks_holds_nothing_up(
+    engine: Engine,
+) -> None:
+    """What the broker has of it is nobody's, and the topic can be made again afterwards."""
+    make_topic(engine)
+    unfinished, later = open_txn(engine), open_txn(engine)
+    since = TopicName("public", "default", "made-since")
+    engine.topics.create(since, TopicSettings(partitions=1))
+    make_topic(engine, partitions=3)
+    for partition in (PartitionName(since, 0), PartitionName(TOPIC, 2)):
+        engine.produce(partition, batch("open"), txn_id=unfinished)
+    engine.produce(P0, batch("later"), txn_id=later)
+    commit(engine, later)
+    forged(engine, "DELETE FROM coordinator.txn_partition")
+    forged(
+        engine,
+        "UPDATE coordinator.transaction SET status = 'OPEN', decided_at = NULL, ended_at = NULL,"
+        " end_reason = NULL",
+    )
+    coordinator_sql(engine, "DELETE FROM coordinator.topic WHERE topic = 'made-since'")
+    coordinator_sql(engine, "UPDATE coordinator.topic SET brokers = brokers[:1]")
+    with closing(another(engine)) as restored:
+        done = restored.reconciliation.reconcile()
+        assert (done.ended, done.registered) == ((later,), ())
+        restored.topics.create(since, TopicSettings(partitions=1))
+        assert restored.produce(PartitionName(since, 0), batch("anew")).first_offset == 0
 
 
 def test_two_at_once_take_over_each_transaction_once(

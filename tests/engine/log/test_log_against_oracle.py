@@ -102,7 +102,8 @@ class RandomPartition:
         sql(database, online, False, partition_id)
         [row] = sql(
             database,
-            "SELECT * FROM broker.truncate(%s, %s, 1000000, true)",
+            "SELECT * FROM broker.truncate(%s, %s, 1000000, ARRAY("
+            "SELECT tc_id || ':' || sequence FROM broker.ongoing_txn))",
             partition_id,
             int(end * share),
         )

@@ -14,6 +14,7 @@ import pytest
 from engine import Engine
 from engine.log import questions, topic_deletions, topic_partitions
 from engine.log.brokers import Brokers, Location
+from engine.log.time_budget import TimeBudget
 from engine.log.topic_partitions import make_partitions, spread
 from engine.model.errors import (
     CoordinatorUnavailable,
@@ -375,6 +376,14 @@ def test_deletions_that_are_held_up_again_and_again_come_after_the_others(
         assert [impatient.topics.finish_deletions() for _ in range(2)] == [3, 1]
         assert _waiting(engine) == [(topic_id, "broker-1") for topic_id in held]
     impatient.close()
+
+
+def test_a_sweep_of_deletions_gives_way_when_its_time_is_over(engine: Engine) -> None:
+    _deletions_to_finish(engine, "first", "second", "third")
+    assert engine.topics.finish_deletions(TimeBudget(0)) == 2  # one on each broker
+    assert len(_waiting(engine)) == 4
+    engine.apply_retention(seconds=0)
+    assert len(_waiting(engine)) == 2
 
 
 def test_a_deletion_that_fails_on_a_damaged_broker_delays_no_other(

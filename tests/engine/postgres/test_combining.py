@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -119,6 +120,32 @@ def test_who_is_late_does_not_lead_and_makes_nobody_late(pool: ThreadPoolExecuto
     assert [other.result(_PATIENCE) for other in others[1:]] == [6, 8, 10]
     assert calls.groups == [[1], [3, 4, 5]]
     assert combine(7) == 14
+
+
+def test_whose_time_ends_while_he_leads_makes_nobody_late(pool: ThreadPoolExecutor) -> None:
+    left: list[float] = []
+
+    class Several(Calls):
+        def _call(self, requests: Sequence[int]) -> Sequence[int]:
+            left.append(deadlines.left())
+            return super()._call(requests)
+
+    calls = Several()
+
+    def soon(request: int) -> int:
+        with deadlines.within(_PATIENCE):
+            return calls.combiner(request)
+
+    first = pool.submit(soon, 1)
+    assert calls.entered.wait(_PATIENCE)
+    others = []
+    for number in (1, 2):
+        others.append(pool.submit(soon, number))
+        assert eventually(lambda number=number: len(calls.combiner._waiting) == number)  # type: ignore[misc]
+    calls.go.set()
+    assert [done.result(_PATIENCE) for done in (first, *others)] == [2, 2, 4]
+    assert left[0] <= _PATIENCE
+    assert left[1:] == [math.inf]
 
 
 @pytest.mark.parametrize("when", ["while another leads", "when he is to lead"])

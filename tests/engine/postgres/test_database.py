@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -16,7 +17,13 @@ from psycopg import errors as pg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from engine.model.errors import CoordinatorUnavailable, EngineError, InvalidRequest
+from engine.model.errors import (
+    CoordinatorUnavailable,
+    EngineError,
+    InvalidRequest,
+    TimeLimitExceeded,
+)
+from engine.postgres import deadlines
 from engine.postgres.database import Database
 from engine.postgres.prepared import INT4, Prepared
 from engine.postgres.session import Session
@@ -305,12 +312,50 @@ def test_work_is_done_again_when_postgresql_asks_for_it(
     assert attempts == 4
 
 
-def test_work_that_fails_for_ever_is_unavailable(database: Database) -> None:
+@pytest.mark.parametrize("conflict", [pg.SerializationFailure, pg.DeadlockDetected])
+def test_work_that_meets_a_conflict_each_time_was_not_done_in_time(
+    database: Database, conflict: type[Exception]
+) -> None:
     def work(session: Session) -> None:
-        raise pg.DeadlockDetected
+        raise conflict
 
-    with pytest.raises(CoordinatorUnavailable):
+    with pytest.raises(TimeLimitExceeded):
         database.retrying(work)
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "told"),
+    [
+        ("58030", pg.IoError),  # a block of a table that the disk does not give
+        ("58P01", pg.UndefinedFile),
+        ("XX001", pg.DataCorrupted),
+        ("53100", CoordinatorUnavailable),
+        ("53200", CoordinatorUnavailable),
+        ("57P03", CoordinatorUnavailable),
+    ],
+)
+def test_what_one_statement_cannot_read_is_no_fault_of_the_server(
+    database: Database, sqlstate: str, told: type[Exception]
+) -> None:
+    raising = f"DO $$ BEGIN RAISE 'injected' USING ERRCODE = '{sqlstate}'; END $$"
+    database._queries["refused"] = raising  # type: ignore[assignment]  # of our own digits
+    with pytest.raises(told):
+        database.retrying(lambda session: session.run("refused"))
+    assert answer(database) == (1,)
+
+
+@pytest.mark.parametrize("pool_size", [2])
+def test_after_a_rush_for_more_connections_than_there_are_those_go_on_at_hand(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.session(), database.session():
+        database._pool.timeout = 0.05
+        with pytest.raises(CoordinatorUnavailable), database.session():
+            pass
+    with monkeypatch.context() as patch:
+        patch.setattr(database._pool, "getconn", lambda _: pytest.fail("asked the pool"))
+        with database.session() as one, database.session() as two:
+            assert one.one("one") == two.one("one") == (1,)
 
 
 _DEADLOCK_ONCE = """
@@ -468,6 +513,32 @@ def test_a_moments_admission_is_asked_for_again(database: Database) -> None:
     asked = asked_for_admission(database, 0.0, 60.0, math.inf)
     ways_in(database)
     assert len(asked) == 2
+
+
+def test_an_admission_counts_from_when_it_is_given(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    asked = asked_for_admission(database, 5.0)
+    admit = database._admit
+
+    def slowly(session: Session) -> float:
+        assert admit is not None
+        now[0] += 60
+        return admit(session)
+
+    database._admit = slowly
+    monkeypatch.setattr("engine.postgres.database.time", SimpleNamespace(monotonic=lambda: now[0]))
+    ways_in(database)
+    assert len(asked) == 1
+
+
+def test_who_has_no_time_left_does_not_wait_for_anothers_admission(database: Database) -> None:
+    asked = asked_for_admission(database, math.inf)
+    with database._admission, deadlines.within(0.01), pytest.raises(TimeLimitExceeded):
+        database.transaction().__enter__()
+    assert asked == []
+    assert answer(database) == (1,)
 
 
 def test_a_standby_is_asked_about_once_it_takes_writes(

@@ -403,7 +403,7 @@ def test_a_step_of_a_truncation_reads_of_fence_and_samples_what_it_cuts(engine: 
         sql(location.database, fill, location.partition_id)
     sql(location.database, "ANALYZE broker.ended_txn, broker.position_sample")
     engine.partitions.take_offline(P0, reason="test")
-    step: dict[str, object] = {"partition_id": location.partition_id, "limit": 2, "held_too": False}
+    step: dict[str, object] = {"partition_id": location.partition_id, "limit": 2, "decided": []}
     with connected(location.database) as session, undone(session):
         session.one("truncate", **step, offset=0, end=None)
         before = counters(session)

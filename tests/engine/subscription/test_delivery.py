@@ -30,6 +30,7 @@ from engine.model.txn_id import TxnID
 from engine.postgres import deadlines
 from engine.subscription import reading, receiving
 from engine.subscription.cursors import Place
+from engine.subscription.leases import LeaseHolder
 from engine.subscription.memory import Memory
 from engine.subscription.receiving import Call
 from engine.subscription.window import Window
@@ -126,6 +127,24 @@ def test_what_has_timed_out_is_shown_as_due_before_anybody_asks_for_it(engine: E
     assert (status.delivered, status.backlog) == ({}, 2)
     [cursor] = engine.inspect.lists.subscription(SUBSCRIPTION, range(1)).cursors
     assert (cursor.delivered, [*cursor.redeliver]) == ({}, [0, 1])
+
+
+def test_what_another_call_finds_meanwhile_is_not_taken_for_what_this_one_has_looked_at(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "_DUE_SECONDS", 60.0)
+    setup(engine)
+    assert received(engine) == []
+    engine.produce(P0, batch("a"))
+    visit = engine._delivery._receive_on
+
+    def beside(place: Place, holder: LeaseHolder, since: float, call: Call) -> None:
+        visit(place, holder, since, call)
+        if since < call.began:
+            engine._delivery._look(place, taken_over=False)
+
+    monkeypatch.setattr(engine._delivery, "_receive_on", beside)
+    assert received(engine) == ["a"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])

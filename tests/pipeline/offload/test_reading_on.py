@@ -260,7 +260,7 @@ def test_a_truncation_into_an_offloaded_segment_leaves_the_rest_readable(
     broker_sql(engine, "UPDATE broker.partition_live SET online = false")
     [row] = broker_sql(
         engine,
-        "SELECT * FROM broker.truncate(%s, 6, 1000, true)",
+        "SELECT * FROM broker.truncate(%s, 6, 1000, '{}')",
         engine.log.locate(P0).partition_id,
     )
     assert row.result == "truncated"

@@ -170,7 +170,7 @@ def test_a_segment_that_has_changed_meanwhile_is_left_as_it_is(
     [segment] = offloading.due()
     written = offloading.write(segment)
     broker_sql(engine, "UPDATE broker.partition SET online = false")
-    cut = "SELECT broker.truncate(%s, 2, 100, true)"
+    cut = "SELECT broker.truncate(%s, 2, 100, '{}')"
     broker_sql(engine, cut, segment.partition_id)
     broker_sql(engine, "UPDATE broker.partition SET online = true")
     assert fetched(engine) == texts[:2]

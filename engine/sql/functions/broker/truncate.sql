@@ -4,16 +4,17 @@
 -- marker was cut. Answers the new end, and whether the offset asked for has been reached. Whoever goes
 -- on from there says so (p_end), and need not have it rebuilt for each step: while the log still ends
 -- there nothing has joined it, so that no more transactions hold it than held it before.
--- result: 'truncated', 'online', 'recovering', 'held' (by ids in holders, unless p_held_too),
+-- result: 'truncated', 'online', 'recovering', 'held' (by ids in holders, some of them not in p_decided),
 -- 'below_start', 'commits', 'gone'. In a sidecar-buffered partition a commit is never cut: its messages
 -- stand elsewhere, and its coordinator's decision would only bring them back. Whoever may cut down
 -- to next_offset is told so.
 DROP FUNCTION IF EXISTS broker.truncate(bigint, bigint, bigint, boolean);
+DROP FUNCTION IF EXISTS broker.truncate(bigint, bigint, bigint, boolean, bigint);
 CREATE OR REPLACE FUNCTION broker.truncate(
     p_partition bigint,
     p_to bigint,
     p_limit bigint,
-    p_held_too boolean,
+    p_decided text[],
     p_end bigint DEFAULT NULL,
     OUT result text,
     OUT next_offset bigint,
@@ -72,7 +73,7 @@ BEGIN
         SELECT a.tc_id || ':' || a.sequence FROM broker.pending_ack a
         WHERE a.partition_id = p_partition AND upper(a.ranges) > cut
     ) h;
-    IF holders IS NOT NULL AND NOT p_held_too THEN result := 'held'; RETURN; END IF;
+    IF NOT holders <@ p_decided THEN result := 'held'; RETURN; END IF;
 
     next_offset := greatest(cut, coalesce((
         SELECT e.first_offset FROM broker.entry e WHERE e.partition_id = p_partition
@@ -145,6 +146,9 @@ BEGIN
         VALUES (p_partition, nextval('broker.ledger_id_seq'), truncate.next_offset);
 
     kept := int8multirange(int8range(NULL, truncate.next_offset));
+    -- In the order in which ends lock cursors (see lock_topic_cursors).
+    PERFORM FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)
+        WHERE c.partition_id = p_partition ORDER BY s.name COLLATE "C" FOR UPDATE OF c;
     UPDATE broker.cursor c SET
         mark_delete = least(c.mark_delete, truncate.next_offset - 1), acked = c.acked * kept
         WHERE c.partition_id = p_partition;
