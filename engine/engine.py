@@ -25,7 +25,7 @@ from engine.coordinator.partitions import PartitionOperations
 from engine.coordinator.reconciliation import Reconciliation
 from engine.coordinator.recovery import CoordinatorRecovery
 from engine.coordinator.remedies import Remedies
-from engine.coordinator.scaling import Coordinators
+from engine.coordinator.scaling import CoordinatorCount
 from engine.coordinator.statements import FILES
 from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
@@ -117,10 +117,10 @@ class Engine:
             take_snapshot=self._take_snapshot,
         )
         self.figures = Figures(self._database)
-        self._coordinators = Coordinators(self._database)
+        self._coordinator_count = CoordinatorCount(self._database)
         self._joining = Joining(self._database, self.topics)
         self.coordinator = Coordinator(
-            self._database, self._joining, self.settings, self._coordinators
+            self._database, self._joining, self.settings, self._coordinator_count
         )
         self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots)
         self.groups = Groups(self._database)
@@ -196,19 +196,19 @@ class Engine:
         for name, url in self._urls.items():
             kind = "coordinator" if name == "coordinator" else "broker"
             applied += [f"{name}: {step}" for step in migrate(url, kind)]
-        self._coordinators.at_least(self.settings.coordinators)
+        self._coordinator_count.at_least(self.settings.coordinators)
         for broker in self._brokers:
             join(self._database, broker, anew=broker.name in anew)
         return applied
 
     def scale_coordinators(self, count: int) -> int:
         """Grow the number of coordinators while all runs; every process uses them within a second.
-        See :meth:`engine.coordinator.scaling.Coordinators.scale`.
+        See :meth:`engine.coordinator.scaling.CoordinatorCount.scale`.
 
         Returns:
             How many there were before.
         """
-        return self._coordinators.scale(count)
+        return self._coordinator_count.scale(count)
 
     def ping(self) -> dict[str, str | None]:
         """Ask every database whether it serves requests, takes writes, cannot lose in a crash what

@@ -8,13 +8,10 @@ from typing import Any, Self
 
 from engine.coordinator.statements import RECORD_ENDS, RecordedRow
 from engine.log.rows import txn_of
-from engine.model.transaction import EndCommand, EndResult
+from engine.model.transaction import EndCommand, EndFault, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
 from engine.postgres.session import Row, Session
-
-#: The error of a participant that has been deleted.
-GONE = "deleted; counts as done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class Answer:
     def of(cls, row: Row, command: EndCommand, result: EndResult) -> Self:
         """The answer with the result of a command."""
         done = "committed" if command.action is TxnAction.COMMIT else "aborted"
-        return cls(row, done if result.error in (None, GONE) else None, result)
+        return cls(row, done if result.error in (None, EndFault.GONE) else None, result)
 
     @classmethod
     def failed(cls, row: Row, message: str) -> Self:
@@ -66,7 +63,9 @@ class Answers:
         recorded. One that was deleted by force after it was read does not count: the subscription
         that has its name by now, and refused the end, is another (docs/decisions/0054)."""
         every = (*self.partitions, *self.subscriptions)
-        suspects = {answer.result.txn_id for answer in every if answer.result.error == "opposite"}
+        suspects = {
+            answer.result.txn_id for answer in every if answer.result.error == EndFault.OPPOSITE
+        }
         if not suspects:
             return []
         return session.all("torn_participants", **id_lists(sorted(suspects)))

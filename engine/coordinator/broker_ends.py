@@ -20,7 +20,7 @@ import structlog
 
 from engine.buffer.ending import PartitionEnds, end_txns_on
 from engine.buffer.recovery import recover
-from engine.coordinator.answers import GONE, Answer, Answers
+from engine.coordinator.answers import Answer, Answers
 from engine.coordinator.end_traces import EndTraces
 from engine.coordinator.statements import DueEnd
 from engine.log.brokers import Brokers, Location
@@ -28,7 +28,7 @@ from engine.log.rows import topic_of, txn_of
 from engine.log.topics import Topics
 from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceeded
 from engine.model.topic_name import PartitionName, TopicName
-from engine.model.transaction import EndCommand, Ended, EndResult
+from engine.model.transaction import EndCommand, Ended, EndFault, EndResult
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
@@ -165,7 +165,7 @@ class BrokerEnds:
         members = [member for _, members in places for member in members]
         answers = [
             self._missing(row, command)
-            if result.error == "missing"
+            if result.error == EndFault.MISSING
             else Answer.of(row, command, result)
             for (row, command), result in zip(members, ended.results, strict=True)
         ]
@@ -196,7 +196,7 @@ class BrokerEnds:
         """The answer for a partition that does not exist: done when its topic was deleted, else the
         partition is not made yet and is asked again."""
         exists = self._topics.has(topic_of(row), row.topic_id)
-        error = "not there yet" if exists else GONE
+        error = "not there yet" if exists else EndFault.GONE
         return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
 
     def _recover_what_waits(self, broker: str, answers: Answers) -> Answers:
@@ -205,7 +205,7 @@ class BrokerEnds:
         waiting = {
             (answer.row.topic_id, answer.row.topic, answer.row.partition)
             for answer in answers.partitions
-            if answer.result.error == "recovering"
+            if answer.result.error == EndFault.RECOVERING
         }
         faults: dict[tuple[int, int], str] = {}
         for topic_id, topic, number in sorted(waiting):
@@ -249,7 +249,7 @@ def _of_subscription(
 ) -> list[Answer]:
     """The answers for a subscription; None: it does not exist."""
     if results is None:
-        results = [EndResult(txn_id=command.txn_id, error=GONE) for _, command in members]
+        results = [EndResult(txn_id=command.txn_id, error=EndFault.GONE) for _, command in members]
     return [
         Answer.of(row, command, result)
         for (row, command), result in zip(members, results, strict=True)

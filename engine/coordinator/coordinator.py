@@ -14,7 +14,7 @@ from engine.coordinator.archive import archived, find_all
 from engine.coordinator.joining import Joining
 from engine.coordinator.limits import OpenLimits
 from engine.coordinator.listing import count_each, list_page
-from engine.coordinator.scaling import Coordinators
+from engine.coordinator.scaling import CoordinatorCount
 from engine.coordinator.statements import DECIDE, OPEN, STATUS, STATUSES, WHOLE, WholeRow
 from engine.log.rows import txn_of
 from engine.model.durations import STEPS_PER_DOUBLING, EndsOfCoordinator, EndsOfSpan
@@ -68,12 +68,12 @@ class Coordinator:
         database: Database,
         joining: Joining,
         settings: EngineSettings,
-        coordinators: Coordinators,
+        count: CoordinatorCount,
     ) -> None:
         self._database = database
         self._joining = joining
         self._settings = settings
-        self._coordinators = coordinators
+        self._count = count
         self._limits = OpenLimits(settings)
         self._next_tc = itertools.count()
         self._ends = Watch(self._statuses)
@@ -102,7 +102,7 @@ class Coordinator:
         timeout_ms = self._settings.default_timeout_ms if timeout_ms is None else timeout_ms
         self._check_timeout(timeout_ms)
         if tc_id is None:
-            tc_id = next(self._next_tc) % max(1, self._coordinators.count())
+            tc_id = next(self._next_tc) % max(1, self._count.current())
         with self._database.session() as session:
             self._limits.admit(session, owner)
             opened = session.ask(
@@ -333,7 +333,7 @@ class Coordinator:
 
     def number(self) -> int:
         """How many coordinators there are, as of the last second; ids go from 0 up to one less."""
-        return self._coordinators.count()
+        return self._count.current()
 
     def load(self) -> Load:
         """What all coordinators have to do, read at one moment."""

@@ -13,7 +13,7 @@ MAX_COORDINATORS = MAX_TC_ID + 1
 _SECONDS = 1.0
 
 
-class Coordinators:
+class CoordinatorCount:
     """The number of coordinators, read at most once a second."""
 
     def __init__(self, database: Database) -> None:
@@ -21,8 +21,8 @@ class Coordinators:
         self._count = 0
         self._known_until = 0.0
 
-    def count(self) -> int:
-        """How many there are, as of the last second. Ids are 0 to ``count() - 1``."""
+    def current(self) -> int:
+        """How many there are, as of the last second. Ids are 0 to one less."""
         if time.monotonic() >= self._known_until:
             self._count = self._read()
             self._known_until = time.monotonic() + _SECONDS

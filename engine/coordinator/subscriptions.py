@@ -54,17 +54,17 @@ class SubscriptionOperations:
                 came each time that the earlier ones had been ended.
         """
         ended: list[TxnID] = []
-        for _ in range(_ROUNDS if force else 0):
+        for rounds_left in range(_ROUNDS if force else 0, -1, -1):
             try:
                 self._seeking.seek(name, target, partition=partition)
+                break
             except TopicInUse as held:
+                if not rounds_left:
+                    raise
                 holders = held.data["holders"]
                 for holder in holders if isinstance(holders, list) else ():
                     ended.append(TxnID.parse(holder))
                     self._end(name, ended[-1])
-            else:
-                return tuple(dict.fromkeys(ended))
-        self._seeking.seek(name, target, partition=partition)
         return tuple(dict.fromkeys(ended))
 
     def _end(self, name: SubscriptionName, txn_id: TxnID) -> None:

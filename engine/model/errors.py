@@ -59,7 +59,7 @@ class PayloadTooLarge(EngineError):
 
 
 class LimitExceeded(EngineError):
-    """Too many open transactions for this owner."""
+    """More is asked for than one may have at a time."""
 
     code = "LimitExceeded"
     retryable = True

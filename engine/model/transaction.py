@@ -211,9 +211,23 @@ class EndCommand:
     confirmed: frozenset[int] = frozenset()
 
 
+class EndFault(StrEnum):
+    """The reasons for not carrying out an end by which the coordinator decides what comes next.
+
+    MISSING: the participant does not exist. GONE: it never will again, so it counts as done.
+    RECOVERING: it has to be rebuilt first. OPPOSITE: it has carried out the opposite end.
+    """
+
+    MISSING = "missing"
+    GONE = "deleted; counts as done"
+    RECOVERING = "recovering"
+    OPPOSITE = "opposite"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndResult:
-    """What a participant did with an end command; ``error`` is None when it has carried it out."""
+    """What a participant did with an end command. ``error``: None when it has carried it out, else
+    an :class:`EndFault`, or another reason in prose."""
 
     txn_id: TxnID
     error: str | None = None

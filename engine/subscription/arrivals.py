@@ -20,12 +20,11 @@ from engine.postgres.database import Database
 from engine.postgres.session import Row
 from engine.postgres.watching import Watch
 from engine.subscription.cursors import Cursors, Place
+from engine.subscription.leases import RENEWALS
 
 #: Seconds after which a waiter returns in any case: the watch does not tell of everything that a
 #: call would find out, such as a partition that was taken offline.
 _LONGEST = 1.0
-#: A waiting consumer calls so many times within its lease, so that the lease does not run out.
-_CALLS_IN_LEASE = 3
 _KEPT_STAMPS = 10_000
 #: A waiter of one broker's subscription: the broker, the subscription's id, the consumer.
 _Waiter = tuple[str, int, str]
@@ -95,7 +94,7 @@ class Arrivals:
                 with suppress(PartitionUnavailable):  # Wait for messages of the other brokers.
                     place = self._cursors.place(database, topic, name)
                     lease = place.record.consumer_lease_ms / 1000
-                    longest = min(longest, lease / _CALLS_IN_LEASE)
+                    longest = min(longest, lease / RENEWALS)
                     happened = waiting.judge(place, at_home=database.name == topic.brokers[0])
                     watch = self._subscriptions[database.name]
                     watched.enter_context(watch.watching(place.subscription_id, happened, wake))

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.model.cursor import held, unconfirmed
 from engine.model.subscription import AckOp, AckStep, PendingAck
-from engine.model.transaction import EndCommand, Ended, EndResult
+from engine.model.transaction import EndCommand, Ended, EndFault, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
 from engine.postgres.session import Session
@@ -229,7 +229,7 @@ def _result(
     command: EndCommand, before: Mapping[TxnID, tuple[bool, int]], messages: Mapping[TxnID, int]
 ) -> EndResult:
     _, recorded = before.get(command.txn_id, (None, messages.get(command.txn_id, 0)))
-    error = "opposite" if _is_opposite(command, before) else None
+    error = EndFault.OPPOSITE if _is_opposite(command, before) else None
     return EndResult(txn_id=command.txn_id, messages=recorded, error=error)
 
 

@@ -23,6 +23,8 @@ from engine.subscription.cursors import Cursors, Place
 from engine.subscription.records import Records
 from engine.subscription.state import State
 
+#: A consumer shows itself so many times within its lease, so that it does not run out.
+RENEWALS = 3
 _KEPT_LEASES = 10_000
 
 
@@ -76,7 +78,7 @@ class Leases:
         key = (home.name, place.subscription_id)
         now = time.monotonic()
         known = self._remembered.get(key)
-        renewed = place.record.consumer_lease_ms / 3000
+        renewed = place.record.consumer_lease_ms / 1000 / RENEWALS
         if (
             known is not None
             and known.holder.consumer == consumer
@@ -152,12 +154,12 @@ class Leases:
         return None if row is None else LeaseHolder(consumer, row.consumer_epoch)
 
     def _present(self, place: Place, state: State, consumer: str) -> State:
-        """Note a consumer as present, at most three times in a lease, so that not every call has
-        something to store."""
+        """Note a consumer as present, at most :data:`RENEWALS` times in a lease, so that not every
+        call has something to store."""
         lease = place.record.consumer_lease_ms
         until = state.now_ms + lease
         there = state.dispatch.there(state.now_ms, lease)
-        if there.get(consumer, 0) > until - lease // 3:
+        if there.get(consumer, 0) > until - lease // RENEWALS:
             return state
         present = there | {consumer: until}
         return state.changed(dispatch=msgspec.structs.replace(state.dispatch, present=present))

@@ -69,7 +69,7 @@ class Operators:
         self._setting.partitions.extend(set(there) - set(self._setting.partitions))
 
     def _scale(self, _: PartitionName) -> None:
-        count = self._engine._coordinators.count()
+        count = self._engine.coordinator.number()
         self._engine.scale_coordinators(min(count + 1, max(count, _COORDINATORS)))
 
     def _offload(self, partition: PartitionName) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.coordinator.answers import GONE
 from engine.model.errors import EngineError, TopicNotFound
 from engine.model.topic_name import TopicName
 from engine.model.transaction import (
+    EndFault,
     PartitionParticipant,
     SubscriptionParticipant,
     Transaction,
@@ -26,7 +26,9 @@ def dead(transaction: Transaction) -> frozenset[Participant]:
     """The participants that are recorded as deleted, or whose topic does not exist."""
     parts: list[Participant] = [*transaction.partitions, *transaction.subscriptions]
     missing = _missing(dict.fromkeys(_topic(part) for part in parts))
-    return frozenset(part for part in parts if part.last_error == GONE or _topic(part) in missing)
+    return frozenset(
+        part for part in parts if part.last_error == EndFault.GONE or _topic(part) in missing
+    )
 
 
 def _topic(part: Participant) -> TopicName:

@@ -67,19 +67,12 @@ def drive(worker: str) -> bool:
 
 
 def _claim(worker: str) -> _Held | None:
-    """Take a job that nobody has, or whose worker has been silent for longer than its lease."""
+    """Take a job that nobody has, or whose worker has been silent for longer than its lease. Those
+    that have been tried often enough end here."""
     with transaction.atomic():
-        job = (
-            Job.objects.select_for_update(skip_locked=True)
-            .filter(state__in=UNFINISHED)
-            .filter(Q(leased_until=None) | Q(leased_until__lte=Now()))
-            .order_by(F("leased_until").asc(nulls_first=True), "id")
-            .first()
-        )
-        if job is None:
-            return None
-        if job.attempts >= MAX_ATTEMPTS:
+        while (job := _next_due()) is not None and job.attempts >= MAX_ATTEMPTS:
             _end(job, JobState.FAILED, error=job.error or "No worker came to the end of a step.")
+        if job is None:
             return None
         job.lease += 1
         _update(
@@ -92,6 +85,16 @@ def _claim(worker: str) -> _Held | None:
             leased_until=Now() + LEASE,
         )
     return _Held(job, job.lease)
+
+
+def _next_due() -> Job | None:
+    return (
+        Job.objects.select_for_update(skip_locked=True)
+        .filter(state__in=UNFINISHED)
+        .filter(Q(leased_until=None) | Q(leased_until__lte=Now()))
+        .order_by(F("leased_until").asc(nulls_first=True), "id")
+        .first()
+    )
 
 
 def _begin(held: _Held) -> list[JobItem]:
