@@ -18,8 +18,8 @@ from txnconsole.access.models import MaskingRule, Token
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Role
 from txnconsole.access.users import UserSettings, put_user
-from txnconsole.audit.chain import Actor
 from txnconsole.audit.models import AuditEntry
+from txnconsole.audit.recording import Actor
 
 ANN = Actor("ann")
 ROOT = Principal("root", frozenset({Role.ADMIN}))

@@ -29,7 +29,7 @@ from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.measuring import Measured, Measurements
 from txnconsole.alerts.models import Alert, Evaluation, Notice, Rule, Silence
 from txnconsole.alerts.states import AlertState, NoticeKind
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.enginedb.clock import database_now
 
 TOPIC = TopicName("public", "default", "flights")

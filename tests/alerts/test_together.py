@@ -18,7 +18,7 @@ from txnconsole.alerts.kinds import Kind, Severity
 from txnconsole.alerts.models import Channel, Message, Notice, Rule, Silence
 from txnconsole.alerts.rules import RuleSettings
 from txnconsole.alerts.states import ChannelKind
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.enginedb.clock import database_now
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,8 +12,9 @@ from django.db import connection
 
 from tests.api.conftest import Caller
 from txnconsole.audit import reading
-from txnconsole.audit.chain import Actor, Change, head, record
+from txnconsole.audit.chain import head
 from txnconsole.audit.models import AuditEntry
+from txnconsole.audit.recording import Actor, Change, record
 
 
 def test_the_audit_log_is_read_newest_first_page_by_page(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from txnconsole.audit import reading
-from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.audit.reading import EntryPage
+from txnconsole.audit.recording import Actor, Change, record
 from txnconsole.console.audit_log import audit_page
 
 pytestmark = pytest.mark.django_db

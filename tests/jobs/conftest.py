@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from engine import Engine
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.jobs import driving
 from txnconsole.jobs.bulk_abort import start_bulk_abort
 from txnconsole.jobs.models import UNFINISHED, Job

@@ -34,7 +34,7 @@ from tests.engine.support import (
 )
 from tests.support.eventually import eventually
 from tests.support.together import at_once
-from txnconsole.audit.chain import Actor, Change, record
+from txnconsole.audit.recording import Actor, Change, record
 from txnconsole.enginedb import wiring
 from txnconsole.monitoring import observation
 from txnconsole.monitoring.exposition import exposition

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.runs import kinds, lifecycle
 from txnconsole.runs.kinds import Kind, Parameter
 from txnconsole.runs.models import PipelineRun, RunOrigin

@@ -20,8 +20,8 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
 from tests.support.databases import Databases
 from tests.support.eventually import eventually
-from txnconsole.audit.chain import Actor
 from txnconsole.audit.models import AuditEntry
+from txnconsole.audit.recording import Actor
 from txnconsole.celery import app
 from txnconsole.jobs.bulk_abort import start_bulk_abort
 from txnconsole.jobs.models import Job, JobState

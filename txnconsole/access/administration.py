@@ -22,7 +22,7 @@ from txnconsole.access.principal import ALL_TOPICS, Principal
 from txnconsole.access.roles import Role, permissions_of
 from txnconsole.access.tokens import find_token, issue, revoke, revoke_beyond
 from txnconsole.access.users import UserSettings, find_user, put_user, roles_of
-from txnconsole.audit.chain import Actor, Change, Facts, recorded_atomically
+from txnconsole.audit.recording import Actor, Change, Facts, recorded_atomically
 from txnconsole.enginedb.advisory_lock import advisory_lock
 
 #: All rules are checked for each message that a viewer reads.

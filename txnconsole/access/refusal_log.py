@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Actor, Change, record
+from txnconsole.audit.recording import Actor, Change, record
 
 _READING = frozenset({"GET", "HEAD"})
 #: Permissions whose use is not in the audit log when it is allowed, either.

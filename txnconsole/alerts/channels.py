@@ -21,7 +21,7 @@ from txnconsole.alerts.models import Channel, Message
 from txnconsole.alerts.naming import invalid, require_unchanged, stored_name, unique_name
 from txnconsole.alerts.signing import new_secret
 from txnconsole.alerts.states import ChannelKind
-from txnconsole.audit.chain import Actor, Change, recorded, recorded_atomically
+from txnconsole.audit.recording import Actor, Change, recorded, recorded_atomically
 from txnconsole.enginedb.advisory_lock import advisory_lock
 
 MAX_RECIPIENTS = 50

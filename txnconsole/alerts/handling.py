@@ -13,7 +13,7 @@ from txnconsole.alerts.naming import invalid
 from txnconsole.alerts.rules import find_rule
 from txnconsole.alerts.silencing import HOLDS, open_silences
 from txnconsole.alerts.states import ACTIVE, AlertState
-from txnconsole.audit.chain import Actor, Change, recorded_atomically
+from txnconsole.audit.recording import Actor, Change, recorded_atomically
 from txnconsole.enginedb.advisory_lock import advisory_lock
 
 MIN_SILENCE_MS = 60_000

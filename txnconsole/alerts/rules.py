@@ -13,7 +13,7 @@ from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
 from txnconsole.alerts.naming import invalid, require_unchanged, stored_name, unique_name
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
-from txnconsole.audit.chain import Actor, Change, recorded_atomically
+from txnconsole.audit.recording import Actor, Change, recorded_atomically
 from txnconsole.enginedb.advisory_lock import advisory_lock
 from txnconsole.enginedb.clock import database_now
 

@@ -32,7 +32,7 @@ from txnconsole.api.decoding import named
 from txnconsole.api.operation import Operation
 from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer, Negotiation
 from txnconsole.api.throttling import PrincipalThrottle, tell_rate
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.enginedb.wiring import engine
 from txnconsole.request_log import about
 

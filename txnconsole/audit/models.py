@@ -1,4 +1,4 @@
-"""The audit log's entries, to be read; :mod:`txnconsole.audit.chain` writes them."""
+"""The audit log's entries, to be read; :mod:`txnconsole.audit.recording` writes them."""
 
 from __future__ import annotations
 

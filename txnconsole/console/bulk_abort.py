@@ -15,7 +15,7 @@ from engine.model.errors import InvalidRequest
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.console.reads import Region, region
 from txnconsole.console.transaction_query import QueryError, parse
 from txnconsole.enginedb.wiring import engine

@@ -23,7 +23,7 @@ from txnconsole.access.principal import Principal, principal_of
 from txnconsole.access.refusal_log import record_refusal
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.reading import Standing, standing
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.preferences.models import Preferences, preferences_of
 from txnconsole.statuses import status_of_code
 

@@ -23,7 +23,7 @@ from engine.model.errors import (
 from engine.model.transaction import Transaction, TransactionFilter, TransactionOrder
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import ENDED, EndReason, TxnAction, TxnStatus, refuse_opposite_end
-from txnconsole.audit.chain import DONE, Actor, Change
+from txnconsole.audit.recording import DONE, Actor, Change
 from txnconsole.enginedb.wiring import engine
 from txnconsole.jobs.errors import CountChanged
 from txnconsole.jobs.lifecycle import start

@@ -15,7 +15,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from engine.model.errors import EngineError
-from txnconsole.audit.chain import record_all
+from txnconsole.audit.recording import record_all
 from txnconsole.jobs.kinds import KINDS
 from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem, JobState
 from txnconsole.jobs.results import ItemResult

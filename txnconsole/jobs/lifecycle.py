@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.jobs.errors import InvalidJobState, JobNotFound
 from txnconsole.jobs.models import Job, JobItem
 from txnconsole.queue.wakeup import wake_jobs

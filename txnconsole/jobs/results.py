@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txnconsole.audit.chain import Change
+from txnconsole.audit.recording import Change
 from txnconsole.jobs.models import ItemState
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from engine.coordinator.reconciliation import Reconciled
 from engine.coordinator.recovery import Recovered
 from engine.model.errors import InvalidRequest
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.queue.wakeup import wake_finalizer
 

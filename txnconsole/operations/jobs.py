@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded
 from txnconsole.jobs import bulk_abort, lifecycle
 from txnconsole.jobs.models import Job
 

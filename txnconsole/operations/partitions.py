@@ -8,7 +8,7 @@ from engine.model.errors import PartitionUnavailable
 from engine.model.partition import PartitionState, SnapshotInfo, Truncated
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from txnconsole.audit.chain import Actor, Change, Facts, recorded
+from txnconsole.audit.recording import Actor, Change, Facts, recorded
 from txnconsole.enginedb.wiring import engine
 
 

@@ -11,7 +11,7 @@ from engine.model.topic import AbortedParticipation
 from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
-from txnconsole.audit.chain import Actor, Change, Facts, recorded
+from txnconsole.audit.recording import Actor, Change, Facts, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations.topics import forced
 from txnconsole.queue.wakeup import wake_finalizer

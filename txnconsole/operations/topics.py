@@ -8,7 +8,7 @@ from contextlib import suppress
 from engine.model.errors import TopicNotFound
 from engine.model.topic import AbortedParticipation, Topic, TopicSettings
 from engine.model.topic_name import TopicName
-from txnconsole.audit.chain import Actor, Change, Facts, recorded
+from txnconsole.audit.recording import Actor, Change, Facts, recorded
 from txnconsole.enginedb.wiring import engine
 
 

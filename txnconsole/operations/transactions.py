@@ -9,7 +9,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import ENDED, EndReason, TxnAction
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations.partitions import change_of, positions_of
 from txnconsole.queue.wakeup import wake_finalizer

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.enginedb.advisory_lock import advisory_lock
 from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import lifecycle, run_log

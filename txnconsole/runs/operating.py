@@ -8,7 +8,7 @@ from engine.model.errors import InvalidRequest
 from engine.model.topic_name import TopicName
 from txnconsole.access.principal import ALL_TOPICS, Principal
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded
 from txnconsole.runs import lifecycle
 from txnconsole.runs.errors import RunNotPermitted
 from txnconsole.runs.kinds import kind_named

@@ -8,7 +8,7 @@ from django.db import OperationalError, connections
 from engine.model.errors import CoordinatorUnavailable, InvalidRequest
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission, Role
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.console.live.channels import channel_named
 from txnconsole.console.live.hub import look
 from txnconsole.console.live.job_feed import JobFeed

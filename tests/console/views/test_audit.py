@@ -16,8 +16,8 @@ from django.test import Client
 from tests.console.conftest import signed_in
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Actor, Change, record
 from txnconsole.audit.models import AuditEntry
+from txnconsole.audit.recording import Actor, Change, record
 from txnconsole.console.live.audit_feed import AuditFeed
 from txnconsole.console.live.channels import channel_named
 from txnconsole.console.live.hub import look

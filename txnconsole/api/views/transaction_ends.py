@@ -30,7 +30,7 @@ from txnconsole.api.structs.transactions import (
     SubscriptionOfTopic,
     Transaction,
 )
-from txnconsole.audit.chain import Change, recorded
+from txnconsole.audit.recording import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.environment import Process
 from txnconsole.operations import transactions as operations

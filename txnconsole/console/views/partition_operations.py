@@ -15,7 +15,7 @@ from engine.model.message import MAX_OFFSET
 from engine.model.partition import PartitionState, PartitionStatus
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.reads import region

@@ -15,7 +15,7 @@ from txnconsole.access.principal import ALL_TOPICS
 from txnconsole.access.roles import Role
 from txnconsole.access.tokens import issue
 from txnconsole.access.users import user_name
-from txnconsole.audit.chain import Actor, Change, record
+from txnconsole.audit.recording import Actor, Change, record
 
 _MOST_DAYS = 100 * 365
 

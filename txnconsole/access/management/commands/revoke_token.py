@@ -10,7 +10,7 @@ from django.db import transaction
 
 from txnconsole.access.models import Token
 from txnconsole.access.tokens import revoke
-from txnconsole.audit.chain import Actor, Change, record
+from txnconsole.audit.recording import Actor, Change, record
 
 
 class Command(BaseCommand):

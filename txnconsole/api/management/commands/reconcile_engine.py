@@ -8,7 +8,7 @@ import psycopg
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.model.errors import EngineError
-from txnconsole.audit.chain import Actor
+from txnconsole.audit.recording import Actor
 from txnconsole.operations import coordinators
 
 

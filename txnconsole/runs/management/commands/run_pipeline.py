@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.model.errors import EngineError
-from txnconsole.audit.chain import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded
 from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import lifecycle
 from txnconsole.runs.kinds import KINDS
