@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
-from psycopg.errors import ReadOnlySqlTransaction, UndefinedTable
 
 from engine import tracing
 from engine.buffer.recovery import recover
@@ -49,7 +48,8 @@ from engine.model.subscription import AckAnswer, AckType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
-from engine.postgres.migrations import is_behind, migrate
+from engine.postgres.health import problem_of
+from engine.postgres.migrations import migrate
 from engine.settings import EngineSettings
 from engine.subscription.acks import Acknowledgements
 from engine.subscription.arrivals import Arrivals
@@ -217,9 +217,9 @@ class Engine:
         Returns:
             By database name, None when all is well, else what is wrong.
         """
-        ask = partial(_ask, careful=not self.settings.unsafe_databases)
-        answers = {self._database.name: ask(self._database, "coordinator")}
-        return answers | {broker.name: ask(broker, "broker") for broker in self._brokers}
+        look = partial(problem_of, careful=not self.settings.unsafe_databases)
+        answers = {self._database.name: look(self._database, "coordinator")}
+        return answers | {broker.name: look(broker, "broker") for broker in self._brokers}
 
     @retry_if_recreated
     def produce(
@@ -373,27 +373,3 @@ class Engine:
             logger.warning(
                 "first snapshot not taken", partition=str(partition), reason=error.message
             )
-
-
-def _ask(database: Database, kind: str, *, careful: bool) -> str | None:
-    """What is wrong with a database."""
-    try:
-        with database.session() as session:
-            if session.all("reads_only")[0].now:
-                # As a write would: connections like this one are replaced (Database).
-                raise ReadOnlySqlTransaction
-            if session.all("commits_wait")[0].now:
-                return (
-                    f"{database.name} waits with commits for a synchronous standby, which is away"
-                )
-            unsafe = [row.name for row in session.all("unsafe_settings")]
-            behind = is_behind(session, kind)
-    except EngineError as error:
-        return error.message
-    except UndefinedTable:
-        return f"{database.name} has not been migrated: run manage.py migrate_engine."
-    if behind:
-        return f"{database.name} is of an earlier version: run manage.py migrate_engine."
-    if unsafe and careful:
-        return f"{database.name} may lose what it has acknowledged: {', '.join(unsafe)} off"
-    return None

@@ -8,7 +8,6 @@ import structlog
 
 from engine.log.brokers import Location
 from engine.log.rows import txn_of
-from engine.log.time_budget import FAILURES
 from engine.model import batch
 from engine.model.batch import CorruptBatch
 from engine.model.buffer_state import (
@@ -25,6 +24,7 @@ from engine.model.partition import PartitionState
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import id_lists
 from engine.postgres import deadlines
+from engine.postgres.failures import FAILURES
 from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)

@@ -15,9 +15,10 @@ import structlog
 
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.finalization import Finalizer
-from engine.log.time_budget import FAILURES, TimeBudget
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import CoordinatorNotFound, EngineError
 from engine.postgres.database import Database
+from engine.postgres.failures import FAILURES
 
 logger = structlog.get_logger(__name__)
 _BATCH = 1000

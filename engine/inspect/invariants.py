@@ -33,7 +33,6 @@ from engine.inspect.log_checks import check_log, check_rebuild
 from engine.inspect.reading import Reading
 from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
 from engine.log.rows import partition_of
-from engine.log.time_budget import FAILURES
 from engine.model.errors import (
     CoordinatorUnavailable,
     PartitionNotFound,
@@ -43,6 +42,7 @@ from engine.model.errors import (
 from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database
+from engine.postgres.failures import FAILURES
 from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import structlog
 
 from engine.log.rows import partition_of, subscription_of
-from engine.log.time_budget import FAILURES
 from engine.model.errors import EngineError
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database
+from engine.postgres.failures import FAILURES
 from engine.postgres.session import Row, Session
 
 logger = structlog.get_logger(__name__)

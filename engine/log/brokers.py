@@ -13,7 +13,7 @@ import structlog
 
 from engine.log.cluster import stranger
 from engine.log.offloaded import OffloadedFiles
-from engine.log.time_budget import FAILURES, TimeBudget
+from engine.log.time_budget import TimeBudget
 from engine.model.errors import (
     BrokerUnavailable,
     EngineError,
@@ -23,6 +23,7 @@ from engine.model.errors import (
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database
+from engine.postgres.failures import FAILURES
 from engine.postgres.session import Session
 from engine.settings import EngineSettings
 
@@ -117,7 +118,7 @@ class Brokers:
 
         Raises:
             Exception: whatever is not a broker's failure
-                (:data:`engine.log.time_budget.FAILURES`) ends the work.
+                (:data:`engine.postgres.failures.FAILURES`) ends the work.
         """
         total = 0
         for database in self:

@@ -10,28 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Self
 
-import psycopg
 import structlog
 
-from engine.model.errors import BrokerUnavailable, EngineError
+from engine.model.errors import BrokerUnavailable
+from engine.postgres.failures import FAILURES
 from engine.postgres.session import Row
 
 logger = structlog.get_logger(__name__)
-
-#: The errors that count as the failure of one partition: the engine or PostgreSQL refuses, a file
-#: of it cannot be read, or code meets a value that it does not expect. Anything else, such as a
-#: worker's time limit or a lack of memory, is not about the partition.
-FAILURES = (
-    EngineError,
-    psycopg.Error,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 class TimeBudget:
@@ -64,7 +49,7 @@ def one_by_one(
 
     Raises:
         BrokerUnavailable: the broker cannot be reached.
-        Exception: whatever is not a partition's failure (:data:`FAILURES`) ends the work.
+        Exception: whatever is not a partition's failure (engine.postgres.failures) ends the work.
     """
     total = 0
     for row, _ in zip(rows, (budget or TimeBudget()).steps(), strict=False):

@@ -10,11 +10,12 @@ from __future__ import annotations
 import structlog
 
 from engine.log.brokers import Brokers
-from engine.log.time_budget import FAILURES, TimeBudget
+from engine.log.time_budget import TimeBudget
 from engine.log.topic_partitions import delete_partitions, delete_some_rows
 from engine.model.errors import EngineError, PartitionUnavailable, TimeLimitExceeded
 from engine.model.topic import Topic
 from engine.postgres.database import Database
+from engine.postgres.failures import FAILURES
 
 logger = structlog.get_logger(__name__)
 

@@ -31,7 +31,6 @@ from engine.log.appending import Batch
 from engine.log.brokers import Brokers
 from engine.log.partition_log import PartitionLogs
 from engine.log.rows import subscription_of
-from engine.log.time_budget import FAILURES
 from engine.log.topics import Topics
 from engine.model.batch import CorruptBatch
 from engine.model.errors import (
@@ -48,6 +47,7 @@ from engine.model.message import NewMessage, StoredMessage
 from engine.model.ranges import Ranges
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Database
+from engine.postgres.failures import FAILURES
 from engine.postgres.session import Row, Session
 from engine.subscription import dead_letter_reading
 from engine.subscription.cursors import Cursors, Place

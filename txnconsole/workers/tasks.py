@@ -11,8 +11,8 @@ from celery.signals import worker_ready
 from django.conf import settings
 from kombu.exceptions import OperationalError
 
-from engine.log.time_budget import FAILURES
 from engine.model.errors import CoordinatorUnavailable, EngineError
+from engine.postgres.failures import FAILURES
 from txnconsole.access import sessions
 from txnconsole.alerts import bundling, delivering, evaluating, trimming
 from txnconsole.celery import app
