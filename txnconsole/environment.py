@@ -36,7 +36,8 @@ FILE_NAME = "environment.json"
 #: What programs are not told that reach the product by its address and a token.
 SERVER_ONLY = frozenset(
     {
-        *("DATABASE_URL", "BROKER_DATABASE_URLS", "SECRET_KEY", "REDIS_URL"),
+        *("DATABASE_URL", "BROKER_DATABASE_URLS", "REDIS_URL"),
+        *("SECRET_KEY", "SECRET_KEY_FALLBACKS"),
         *("TXNCONSOLE_READER_DATABASE_URL", "TXNCONSOLE_READER_BROKER_DATABASE_URLS"),
         *("EMAIL_HOST_USER", "EMAIL_HOST_PASSWORD", "OTEL_EXPORTER_OTLP_HEADERS"),
     }

@@ -77,6 +77,8 @@ if not SECRET_KEY:
         raise ImproperlyConfigured("SECRET_KEY must be set when DATABASE_URL is")
     # No server was ever started here: nothing that a key signs can exist.
     SECRET_KEY = get_random_secret_key()
+#: Keys that hold beside it while it is changed (docs/operations.md, Secrets).
+SECRET_KEY_FALLBACKS = env.items("SECRET_KEY_FALLBACKS", "")
 
 ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
 CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS", "")
@@ -93,6 +95,7 @@ if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_REFERRER_POLICY = "same-origin"
 CSRF_FAILURE_VIEW = "txnconsole.console.errors.form_expired"
+SESSION_ENGINE = "txnconsole.access.session_store"
 SESSION_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"

@@ -22,8 +22,8 @@ from txnconsole.idempotency.answers import (
 )
 from txnconsole.idempotency.models import KeptAnswer
 
-ASKED = Question("ann", "openTransaction", "key-1", b"\x01" * 32)
-OTHER = Question("ann", "openTransaction", "key-1", b"\x02" * 32)
+ASKED = Question("ann", "openTransaction", "key-1", (b"\x01" * 32,))
+OTHER = Question("ann", "openTransaction", "key-1", (b"\x02" * 32,))
 ANSWER = Answer(201, "application/json", b'{"a":1}')
 
 
@@ -81,8 +81,8 @@ def test_another_request_under_the_key_is_refused_before_and_after_the_answer() 
 @pytest.mark.django_db
 def test_a_key_is_a_principals_and_an_operations_own() -> None:
     claimed(ASKED)
-    claimed(Question("bob", ASKED.operation, ASKED.key, ASKED.digest))
-    claimed(Question("ann", "createToken", ASKED.key, ASKED.digest))
+    claimed(Question("bob", ASKED.operation, ASKED.key, ASKED.digests))
+    claimed(Question("ann", "createToken", ASKED.key, ASKED.digests))
 
 
 @pytest.mark.django_db
@@ -120,7 +120,7 @@ def test_an_answer_is_kept_for_24_hours() -> None:
 @pytest.mark.django_db
 def test_expired_rows_are_removed_some_at_a_time_and_no_others() -> None:
     for number in range(5):
-        keep(claimed(Question("ann", "x", f"old-{number}", b"d")), ANSWER)
+        keep(claimed(Question("ann", "x", f"old-{number}", (b"d",))), ANSWER)
     age(KEPT + timedelta(seconds=1))
     keep(claimed(ASKED), ANSWER)
     assert [drop_expired(2) for _ in range(4)] == [2, 2, 1, 0]
@@ -132,7 +132,7 @@ def test_an_expired_row_that_somebody_has_locked_is_left_to_the_next_sweep(
     databases: Databases,
 ) -> None:
     for key in ("held", "free"):
-        keep(claimed(Question("ann", "x", key, b"d")), ANSWER)
+        keep(claimed(Question("ann", "x", key, (b"d",))), ANSWER)
     age(KEPT + timedelta(seconds=1))
     with databases.locked("idempotency_keptanswer WHERE key = 'held'"):
         assert drop_expired(2) == 1

@@ -42,7 +42,7 @@ def quota(settings: Any) -> None:
 
 
 def asked(key: str, principal: str = "ann") -> Question:
-    return Question(principal, "receive", key, b"\x01" * 32)
+    return Question(principal, "receive", key, (b"\x01" * 32,))
 
 
 def claimed(key: str, principal: str = "ann") -> Claim:
@@ -84,7 +84,7 @@ def test_a_principal_whose_quota_is_full_claims_no_further_key_and_others_do() -
     claimed("next", "bob")
     assert claim(asked("full")) == answer(QUOTA - ROW)
     with pytest.raises(IdempotencyKeyReused):
-        claim(Question("ann", "receive", "full", b"\x02" * 32))
+        claim(Question("ann", "receive", "full", (b"\x02" * 32,)))
 
 
 @pytest.mark.django_db

@@ -325,8 +325,8 @@ def test_a_task_waits_for_no_database_that_is_known_to_be_away(engine: Engine) -
 
 @pytest.mark.django_db
 def test_answers_whose_time_is_over_are_forgotten_by_a_task_of_the_schedule() -> None:
-    kept = claim(Question("ann", "openTransaction", "old", b"digest"))
-    claim(Question("ann", "openTransaction", "new", b"digest"))
+    kept = claim(Question("ann", "openTransaction", "old", (b"digest",)))
+    claim(Question("ann", "openTransaction", "new", (b"digest",)))
     assert isinstance(kept, Claim)
     KeptAnswer.objects.filter(pk=kept.row).update(expires_at=Now())
     app.tasks[SCHEDULE["drop_kept_answers"]["task"]]()

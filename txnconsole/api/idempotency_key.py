@@ -79,7 +79,7 @@ def answered_once(
         return run()
     if not re.fullmatch(KEY, key):
         raise invalid(HEADER, "is not 1 to 255 visible ASCII characters")
-    question = Question(principal_of_request(request).name, operation, key, _digest(http))
+    question = Question(principal_of_request(request).name, operation, key, _digests(http))
     found = wait_until(
         lambda state: state is not None, lambda: claim(question), wait_ms=PATIENCE_MS
     )
@@ -160,13 +160,18 @@ def _without(body: bytes, fields: tuple[str, ...]) -> bytes:
     return msgspec.json.encode(answer | dict.fromkeys(fields))
 
 
-def _digest(http: HttpRequest) -> bytes:
-    """A digest of what is asked: method, path, query and body. Headers only tell how to answer.
+def _digests(http: HttpRequest) -> tuple[bytes, ...]:
+    """Digests of what is asked: method, path, query and body. Headers only tell how to answer.
 
-    It is made with the server's secret: a body may hold a password, which nobody who reads the
-    table may find by trying.
+    They are made with the server's secret, and with each that holds beside it: a body may hold a
+    password, which nobody who reads the table may find by trying.
     """
-    digest = hmac.new(_key(), digestmod=hashlib.sha256)
+    secrets = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    return tuple(_digest(http, _key(secret)) for secret in secrets)
+
+
+def _digest(http: HttpRequest, key: bytes) -> bytes:
+    digest = hmac.new(key, digestmod=hashlib.sha256)
     for part in (http.method or "", http.get_full_path(), http.content_type or ""):
         digest.update(b"%d:%b" % (len(part.encode()), part.encode()))
     digest.update(http.body)
@@ -174,5 +179,5 @@ def _digest(http: HttpRequest) -> bytes:
 
 
 @cache
-def _key() -> bytes:
-    return hashlib.sha256(b"txnconsole.idempotency" + settings.SECRET_KEY.encode()).digest()
+def _key(secret: str) -> bytes:
+    return hashlib.sha256(b"txnconsole.idempotency" + secret.encode()).digest()

@@ -76,12 +76,13 @@ class KeptAnswersFull(LimitExceeded):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A principal's call of an operation with a key; ``digest`` is that of the whole request."""
+    """A principal's call of an operation with a key. ``digests`` are those of the whole request by
+    each secret that holds: the first one is kept."""
 
     principal: str
     operation: str
     key: str
-    digest: bytes
+    digests: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def claim(question: Question) -> Claim | Answer | None:
         return claimed
     if kept is None:  # Released since; the next look claims it.
         return None
-    if bytes(kept.digest) != question.digest:
+    if bytes(kept.digest) not in question.digests:
         raise IdempotencyKeyReused
     if kept.status is None:
         return None
@@ -142,7 +143,8 @@ def _claimed(question: Question) -> tuple[Claim | None, bool]:
                 "principal": question.principal,
                 "operation": question.operation,
                 "key": question.key,
-                "digest": question.digest,
+                "digest": question.digests[0],
+                "digests": list(question.digests),
                 "kept": KEPT.total_seconds(),
                 "lease": LEASE.total_seconds(),
                 "quota": settings.KEPT_ANSWERS_BYTES,

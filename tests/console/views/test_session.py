@@ -166,3 +166,32 @@ def test_a_form_of_another_sites_page_leads_to_the_overview(ann: User) -> None:
 def test_who_comes_to_a_page_is_told_of_nothing_that_was_not_done(ann: User) -> None:
     answer = Client().get("/pipeline/7", follow=True)
     assert "was not done" not in answer.content.decode()
+
+
+def test_who_is_signed_in_stays_so_while_the_secret_is_changed(settings: Any) -> None:
+    signed_in = sign_in().cookies[settings.SESSION_COOKIE_NAME].value
+
+    def is_known() -> bool:
+        """Whether a page that has come with this session may ask, as all its questions name it."""
+        client = Client()
+        client.cookies[settings.SESSION_COOKIE_NAME] = signed_in
+        return client.get("/").status_code != 302
+
+    earlier, settings.SECRET_KEY = settings.SECRET_KEY, "the next"
+    assert not is_known()
+    settings.SECRET_KEY_FALLBACKS = [earlier]
+    assert [is_known(), is_known()] == [True, True]
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = earlier, ["the next"]
+    assert is_known(), "to a process that is not started again yet"
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "the next", [earlier]
+    assert is_known()
+    settings.SECRET_KEY_FALLBACKS = []
+    assert is_known()
+
+
+def test_what_was_known_of_a_session_before_a_sign_in_leads_nowhere(settings: Any) -> None:
+    client = Client()
+    client.session.save()
+    client.cookies[settings.SESSION_COOKIE_NAME] = planted = client.session.session_key
+    client.post("/login", {"username": "ann", "password": _PASSWORD})
+    assert client.cookies[settings.SESSION_COOKIE_NAME].value != planted

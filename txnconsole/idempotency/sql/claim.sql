@@ -29,7 +29,7 @@ claimed AS (
     WHERE kept.expires_at <= clock_timestamp()
        OR (
            kept.status IS NULL
-           AND kept.digest = excluded.digest
+           AND kept.digest = ANY (%(digests)s)
            AND kept.started_at <= clock_timestamp() - make_interval(secs => %(lease)s)
        )
     RETURNING id, attempt
