@@ -186,6 +186,9 @@ class Engine:
         Args:
             anew: brokers that begin again with an empty database, their own being lost.
 
+        Returns:
+            What has been done, and not done of what was asked for, each as ``database: step``.
+
         Raises:
             SchemaIsNewer: a later version has done it.
             PartitionUnavailable: there is no broker of a name in ``anew``.
@@ -198,7 +201,10 @@ class Engine:
             applied += [f"{name}: {step}" for step in migrate(url, kind)]
         self._coordinator_count.at_least(self.settings.coordinators)
         for broker in self._brokers:
-            join(self._database, broker, anew=broker.name in anew)
+            if join(self._database, broker, anew=broker.name in anew):
+                applied.append(f"{broker.name}: has become a broker")
+            elif broker.name in anew:
+                applied.append(f"{broker.name}: not begun anew, its database has been a broker's")
         return applied
 
     def scale_coordinators(self, count: int) -> int:

@@ -15,6 +15,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["txnconsole.workers"])
 # What listens to a worker's signals.
 app.autodiscover_tasks(["txnconsole.workers"], related_name="observing")
+app.Task.Request = "txnconsole.workers.killed:Watched"
 
 
 @setup_logging.connect

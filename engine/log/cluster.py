@@ -19,12 +19,15 @@ from engine.postgres.database import Database
 from engine.postgres.session import Session
 
 
-def join(catalog: Database, broker: Database, *, anew: bool) -> None:
+def join(catalog: Database, broker: Database, *, anew: bool) -> bool:
     """Make a broker's database a member of the cluster, unless the broker is one already: then its
     database is another one, and :func:`stranger` tells.
 
     Args:
         anew: let it begin again with a database that has never been a broker's.
+
+    Returns:
+        Whether its database has become a member now.
 
     Raises:
         CoordinatorUnavailable, PartitionUnavailable: one of the two cannot be reached.
@@ -33,13 +36,14 @@ def join(catalog: Database, broker: Database, *, anew: bool) -> None:
         cluster_id = known_cluster(session)
         known = session.one("broker_known", name=broker.name) is not None
     if known and not anew:
-        return
+        return False
     with broker.as_it_is(), broker.session() as session:
-        session.run("become_member", cluster_id=cluster_id, broker=broker.name)
+        joined = session.run("become_member", cluster_id=cluster_id, broker=broker.name) > 0
         if stranger(session, broker.name, cluster_id) is not None:
-            return
+            return False
     with catalog.session() as session:
         session.run("know_broker", name=broker.name)
+    return joined
 
 
 def known_cluster(catalog: Session) -> UUID:

@@ -32,6 +32,8 @@ class FigureName(StrEnum):
     """Changes that people and tokens made (action/result)."""
     TASKS = "tasks"
     """Seconds that a worker's task took (task/result)."""
+    TASKS_KILLED = "tasks_killed"
+    """Tasks whose process was killed (task)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def test_a_run_goes_from_its_start_to_its_repetition(as_role: Callable[..., Call
     refused = operator.post(RUNS, body | {"parameters": {"x": "1"}})
     assert refused.is_problem(400, "InvalidRequest")
     assert refused.json["errors"] == [
-        {"field": "parameters.x", "message": "is not a parameter of this job"}
+        {"field": "parameters.x", "message": "is not a parameter of this job; it has topics"}
     ]
     started = operator.post(RUNS, body)
     assert started.status == 202

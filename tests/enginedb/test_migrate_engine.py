@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 
 import psycopg
 import pytest
@@ -63,6 +64,13 @@ def test_brokers_in_another_order_than_before_are_refused(
     wiring.close()
 
 
+def migrated(*arguments: str) -> str:
+    """What the command says when it succeeds."""
+    said = StringIO()
+    call_command("migrate_engine", *arguments, stdout=said)
+    return said.getvalue()
+
+
 def test_a_broker_whose_database_is_lost_begins_anew_when_that_is_said(
     engine: Engine, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,8 +84,10 @@ def test_a_broker_whose_database_is_lost_begins_anew_when_that_is_said(
                 call_command("migrate_engine")
             with pytest.raises(CommandError, match="broker-3"):
                 call_command("migrate_engine", "--anew", "broker-3")
-            call_command("migrate_engine", "--anew", "broker-2")
-            call_command("migrate_engine")
+            assert "broker-2: has become a broker\n" in migrated("--anew", "broker-2")
+            assert migrated() == ""
+            again = "broker-2: not begun anew, its database has been a broker's\n"
+            assert migrated("--anew", "broker-2") == again
         finally:
             wiring.close()
 

@@ -141,6 +141,7 @@ def test_labels_that_are_known_are_there_from_the_start(engine: Engine) -> None:
     assert value(found, "txn_finalize_seconds_bucket", outcome="committed", le="0.1") == 0
     assert value(found, "visible_latency_seconds_count") == 0
     assert value(found, "task_seconds_count", task="finalize", result="failed") == 0
+    assert value(found, "tasks_killed_total", task="sweep") == 0
     assert value(found, "http_answers_total", **{"class": "5xx"}) is not None
 
 

@@ -20,6 +20,17 @@ def test_silent_workers_are_told_from_a_queue_that_is_gone(
     assert connection.ping() == "ConnectionError"
 
 
+def test_a_queue_that_takes_nothing_is_down_though_it_answers(valkey_url: str) -> None:
+    assert connection.ping() is None
+    with redis.Redis.from_url(valkey_url) as client:
+        client.config_set("maxmemory", 1)
+        try:
+            assert connection.ping() == "OutOfMemoryError"
+        finally:
+            client.config_set("maxmemory", 0)
+    assert connection.ping() is None
+
+
 def test_a_beat_is_seen_until_it_is_too_old(valkey_url: str) -> None:
     heartbeat.beat("worker@one")
     heartbeat.beat("worker@two")

@@ -7,17 +7,20 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 import redis
 from django.db.models.functions import Now
 
 from engine import Engine
+from engine.model.figures import FigureName
 from engine.model.message import NewMessage
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus
+from tests.engine.support import await_waiting
 from tests.support.databases import Databases
 from tests.support.eventually import eventually
 from txnconsole.audit.models import AuditEntry
@@ -148,6 +151,39 @@ def test_a_killed_worker_leaves_work_that_the_next_one_does(engine: Engine, star
 
     start("worker")
     assert committed(engine, txn_id)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("way", ["signal", "time limit"])
+def test_a_task_that_is_killed_is_counted(
+    engine: Engine, start: Start, databases: Databases, way: str
+) -> None:
+    """The worker goes on, and has another process count it."""
+    (worker,) = start("worker")
+    with psycopg.connect(databases.coordinator_url) as other:
+        other.execute("LOCK TABLE coordinator.dropped_topic")
+        limits = {} if way == "signal" else {"soft_time_limit": 1, "time_limit": 2}
+        app.send_task("txnconsole.apply_retention", **limits)
+        await_waiting(engine.figures._database)
+        found = worker_processes(worker)
+        for pid in found:  # One that has been stopped does not heed the softer limit.
+            os.kill(pid, signal.SIGKILL if way == "signal" else signal.SIGSTOP)
+        assert eventually(lambda: found - worker_processes(worker), seconds=SECONDS)
+        for pid in found & worker_processes(worker):
+            os.kill(pid, signal.SIGCONT)
+        assert eventually(lambda: killed(engine).get("apply_retention", 0) > 0, seconds=SECONDS)
+
+
+def worker_processes(worker: Child) -> set[int]:
+    """Those in which its tasks run."""
+    children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text()
+    return {int(pid) for pid in children.split()}
+
+
+def killed(engine: Engine) -> dict[str, int]:
+    """How often which tasks were killed."""
+    figures = engine.figures.read()
+    return {each.label: each.count for each in figures if each.name is FigureName.TASKS_KILLED}
 
 
 @pytest.mark.crash

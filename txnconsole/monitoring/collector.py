@@ -30,7 +30,7 @@ from txnconsole.monitoring.observation import Observation, observe
 _COORDINATORS = 512
 _OUTCOMES = ("committed", "aborted")
 #: The tasks that run when something asks for them, and not by the clock.
-ASKED_FOR = ("finalize", "recover")
+ASKED_FOR = ("finalize", "recover", "count_killed")
 
 
 class ProductCollector(Collector):
@@ -124,6 +124,11 @@ def _counted(figures: Tally) -> Iterator[Metric]:
     expected = [f"{task}/{result}" for task in known for result in ("done", "failed")]
     _add_histograms(tasks, by_name[FigureName.TASKS], expected)
     yield tasks
+    killed = _counter("tasks_killed", "Workers' tasks whose process was killed.", "task")
+    counts = {task: figure.count for task, figure in by_name[FigureName.TASKS_KILLED].items()}
+    for task, count in {**dict.fromkeys(known, 0), **counts}.items():
+        killed.add_metric([task], count)
+    yield killed
 
 
 def _ends(executions: Mapping[str, Figure]) -> Iterator[Metric]:

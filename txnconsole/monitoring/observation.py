@@ -63,5 +63,5 @@ def _look(asked: Engine) -> Observation:
         standing=standing,
         figures=figures,
         workers_seen=heartbeat.workers_seen(),
-        queued=connection.queued(),
+        queued=connection.queued() if connection.ping() is None else None,
     )

@@ -11,6 +11,7 @@ from django.conf import settings
 _TIMEOUT = 1.0
 #: The list that Celery keeps its default queue in.
 TASKS = "celery"
+_PINGED = "txnconsole:pinged"
 
 
 def connection() -> redis.Redis:
@@ -19,9 +20,10 @@ def connection() -> redis.Redis:
 
 
 def ping() -> str | None:
-    """None when Redis answers, else what is wrong."""
+    """None when Redis answers and takes what is written, else what is wrong: one that is out of
+    memory, or a replica, tells beat and workers nothing while it answers questions."""
     try:
-        connection().ping()
+        connection().set(_PINGED, 1, ex=60)
     except redis.RedisError as error:
         return type(error).__name__
     return None

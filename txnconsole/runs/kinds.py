@@ -83,7 +83,8 @@ class Kind:
         """
         given = {name: value.strip() for name, value in parameters.items() if value.strip()}
         known = {each.name: each for each in self.parameters}
-        faults = dict.fromkeys(given.keys() - known.keys(), "is not a parameter of this job")
+        unknown = f"is not a parameter of this job; it has {', '.join(known) or 'none'}"
+        faults = dict.fromkeys(given.keys() - known.keys(), unknown)
         faults |= {
             each.name: "is required"
             for each in self.parameters

@@ -12,6 +12,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError
 
 from engine.model.errors import CoordinatorUnavailable, EngineError
+from engine.model.figures import FigureName
 from engine.postgres.failures import FAILURES
 from txnconsole.access import sessions
 from txnconsole.alerts import bundling, delivering, evaluating, trimming
@@ -24,6 +25,7 @@ from txnconsole.queue import heartbeat, wakeup
 from txnconsole.runs import launching
 from txnconsole.runs import retention as runs_retention
 from txnconsole.trends import sampling
+from txnconsole.workers.killed import COUNT_KILLED
 
 _log = structlog.get_logger(__name__)
 _BATCH = 1000
@@ -256,6 +258,12 @@ def schedule_runs() -> None:
     made = launching.schedule_due()
     if made:
         _log.info("runs scheduled", runs=made)
+
+
+@app.task(name=COUNT_KILLED)
+def count_killed(name: str) -> None:
+    """Count that a task was killed."""
+    engine().figures.count(FigureName.TASKS_KILLED, name.removeprefix("txnconsole."))
 
 
 @app.task(name="txnconsole.heartbeat", bind=True)

@@ -36,7 +36,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, anew: list[str], **_options: Any) -> None:
         try:
             _require_no_later_tables_of_django()
-            engine().migrate(anew=anew)
+            done = engine().migrate(anew=anew)
             wrong = [problem for problem in engine().ping().values() if problem]
             if not wrong:
                 with engine().database.session() as session:
@@ -52,6 +52,8 @@ class Command(BaseCommand):
             ) from error
         except psycopg.OperationalError as error:
             raise CommandError(f"A database cannot be reached: {_line(error)}") from error
+        for step in done:
+            self.stdout.write(step)
         if wrong:
             raise CommandError("; ".join(wrong))
 
