@@ -37,18 +37,25 @@ export function f() {
     )
 
 
-def test_lines_of_a_style_sheet_are_joined_where_nothing_needs_the_space_between() -> None:
+def test_a_style_sheet_keeps_the_lines_and_spaces_that_it_needs_and_its_texts() -> None:
     text = """a,
 b > c {
   grid-template-columns:
     1fr
     auto;
+  content: "a: b, c {";
 }
 
-@media print {
+@media print and (width < 9px) {
+  a :hover {
+    inset: 0 auto;
+  }
 }
 """
-    assert lean_style(text) == "a,b > c {grid-template-columns:\n1fr\nauto;}@media print {}"
+    assert lean_style(text) == (
+        'a,b > c{grid-template-columns:\n1fr\nauto;content:"a: b, c {";}'
+        "@media print and (width < 9px){a :hover{inset:0 auto;}}"
+    )
 
 
 @pytest.mark.parametrize("file", OURS, ids=lambda file: file.relative_to(STATIC).as_posix())

@@ -168,6 +168,7 @@ TEMPLATES = [
         "OPTIONS": {
             "context_processors": [
                 "django.template.context_processors.request",
+                "django.contrib.messages.context_processors.messages",
                 "txnconsole.console.shell.shell",
             ],
         },
@@ -175,6 +176,8 @@ TEMPLATES = [
 ]
 
 # --- Console -------------------------------------------------------------------------------------
+#: What a page is told of a change goes with the browser, which asks no database for it.
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 #: Shown beside the search box, so that nobody takes production for a copy of it.
 ENVIRONMENT_NAME = env.text("TXNCONSOLE_ENVIRONMENT", "")
 #: Whether people may only read; programs go on.

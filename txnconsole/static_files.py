@@ -20,6 +20,8 @@ _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _BLANK = re.compile(r"^\n+", re.MULTILINE)
 #: Where a style sheet's line may end, and need not.
 _BREAK = re.compile(r"(?<=[{};,])\n")
+#: A text in a style sheet, or a space that it does not need.
+_TEXT_OR_SPACE = re.compile(r'("[^"]*")|(?<=[:,]) | (?=\{)')
 _OWN = ("css/", "js/")
 
 
@@ -30,8 +32,9 @@ def lean(text: str) -> str:
 
 
 def lean_style(text: str) -> str:
-    """A lean style sheet, most of whose lines are joined."""
-    return _BREAK.sub("", lean(text))
+    """A lean style sheet, most of whose lines are joined, without the spaces that it does not
+    need."""
+    return _TEXT_OR_SPACE.sub(lambda found: found[1] or "", _BREAK.sub("", lean(text)))
 
 
 class LeanStaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # untyped

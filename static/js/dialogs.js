@@ -17,10 +17,16 @@ function openLoaded({ detail: { ctx } }) {
   const dialog = one("#dialog");
   if (!ctx?.isForDialog || !dialog.childElementCount) return;
   const isKept = dialog.open && dialog.contains(document.activeElement);
-  if (!dialog.open && ctx.target === dialog && ctx.response?.raw.ok) dialog.showModal();
+  if (!dialog.open && ctx.target === dialog && ctx.response?.raw.ok) {
+    dialog.dataset.from = ctx.request.action;
+    import("./unsent.js");
+    dialog.showModal();
+  }
   if (!dialog.open || isKept) return;
   const field = one("[aria-invalid=true]", dialog) ?? one("textarea, input:not([type=hidden])", dialog);
   (field ?? one("[data-close]", dialog))?.focus();
+  // What is typed goes on a text that stands there.
+  if (field?.type === "text") field.setSelectionRange(999, 999);
 }
 
 function closeFrom(event) {
@@ -81,6 +87,7 @@ function refused({ detail: { ctx } }) {
 export function startDialogs() {
   // Of a form that the server has sent back.
   one("[aria-invalid=true]")?.focus();
+  if (sessionStorage.unsent || one("main form[method=post]")) import("./unsent.js");
   document.addEventListener("htmx:before:swap", noteDialog);
   document.addEventListener("htmx:after:swap", openLoaded);  // At the document too, of a form that is gone.
   document.body.addEventListener("htmx:finally:request", refused);

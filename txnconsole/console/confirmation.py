@@ -16,7 +16,7 @@ from django import forms
 from django.http import HttpResponse
 
 from engine.model.errors import EngineError, InvalidRequest
-from txnconsole.console.page import ConsoleRequest, show
+from txnconsole.console.page import ConsoleRequest, go, show
 from txnconsole.console.shown_once import show_once
 
 MIN_REASON = 8
@@ -95,7 +95,9 @@ def ask(
         tell_refusal(form, error)
         return _show(request, confirmation, form, status=503 if error.retryable else 409)
     if outcome.goes_to is not None:
-        return show_once(request, outcome.goes_to, outcome.told)
+        if outcome.told:
+            return show_once(request, outcome.goes_to, outcome.told)
+        return go(request, outcome.goes_to, f"{outcome.title}.")
     response = show(
         request,
         "console/done.html",

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 
 from engine.model.errors import CoordinatorUnavailable
-from txnconsole.console.page import asked_by_script, sought, wants_json
+from txnconsole.console.page import asked_by_script, sought, unsent, wants_json
 from txnconsole.enginedb.away import DATABASE_AWAY, is_out_of_time
 
 
@@ -47,7 +47,8 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
     user has signed in again since the page was loaded."""
     del reason
     if not asked_by_script(request):
-        return HttpResponse(render_to_string("403_csrf.html", {"request": request}), status=403)
+        context = {"request": request, "back": unsent(request)}
+        return HttpResponse(render_to_string("403_csrf.html", context), status=403)
     error = {
         "code": "FormExpired",
         "message": "This form is of before you last signed in. Reload the page and send it again.",
@@ -55,4 +56,6 @@ def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:
     if wants_json(request):
         return JsonResponse(error, status=403)
     context = {"request": request, "error": error}
-    return HttpResponse(render_to_string("console/partials/fault.html", context), status=403)
+    fault = render_to_string("console/partials/fault.html", context)
+    # The page is made anew, and its script opens the form again as it was.
+    return HttpResponse(fault, status=403, headers={"HX-Refresh": "true"})

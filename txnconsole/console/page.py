@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from http import HTTPStatus
 from typing import Any, Concatenate, ParamSpec
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
+from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.http.response import HttpResponseBase
@@ -149,8 +150,11 @@ def _rendered(
         return render(request, template, dict(context), status=status)
 
 
-def go(request: HttpRequest, address: str) -> HttpResponse:
-    """Send the browser from the dialog to another page."""
+def go(request: HttpRequest, address: str, done: str = "") -> HttpResponse:
+    """Send the browser from a form or its dialog to another page, which says once, at its top, what
+    was ``done``."""
+    if done:
+        messages.success(request, done)
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)
@@ -192,9 +196,16 @@ def _to_login(request: HttpRequest) -> HttpResponse:
         return HttpResponse("Signed out. Reload the page to sign in.", status=401)
     if request.method in ("GET", "HEAD"):
         return redirect_to_login(_path_of(request.get_full_path()))
-    # Its address may know forms alone, and signing in does not send the form again.
+    return HttpResponseRedirect(unsent(request))
+
+
+def unsent(request: HttpRequest) -> str:
+    """The address at which one signs in, if one has to, and is led back to the page of a form that
+    was not taken. There ``static/js/unsent.js`` fills it in again."""
+    # The form's own address may know forms alone.
     back = asked_on(request, reverse("console:overview"))
-    return redirect_to_login(back, f"{reverse('console:login')}?unsent=1")
+    query = urlencode({"unsent": 1, "next": f"{back}#unsent"}, safe="/")
+    return f"{reverse('console:login')}?{query}"
 
 
 def _path_of(address: str) -> str:

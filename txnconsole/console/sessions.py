@@ -22,11 +22,12 @@ Answer = HttpResponseBase | Awaitable[HttpResponseBase]
 _MIDDLEWARE = (
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
 )
 
 
 class SessionsMiddleware:
-    """Adds ``session`` and ``user`` to the requests that may need them."""
+    """Adds ``session``, ``user`` and messages to the requests that may need them."""
 
     async_capable = True
     sync_capable = True

@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 
 SCREENS = Path(__file__).parents[3] / "build" / "screens"
 _AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+#: What a form says that is filled in again.
+_UNSENT = "What you typed was not sent"
 
 
 def live(page: Page) -> Locator:
@@ -46,6 +48,19 @@ def only_the_network_complained(watched: Watched) -> None:
     said = watched.take_complaints()
     own = [each for each in said if not re.search("Failed to load resource|Failed to fetch", each)]
     assert own == []
+
+
+def sign_out(page: Page) -> None:
+    page.goto("/audit")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("User name")).to_be_visible()
+
+
+def sign_in(page: Page, server: Served) -> None:
+    page.get_by_label("User name").fill(server.user)
+    page.get_by_label("Password").fill(server.password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: "/login" not in address)
 
 
 def test_what_fails_to_be_read_again_is_told_with_its_reason(watched: Watched) -> None:
@@ -157,42 +172,90 @@ def test_who_is_signed_out_is_told_and_goes_on_after_signing_in(
     page = watched.page
     page.goto("/topics")
     expect_state(page, "live")
-    other.goto("/audit")
-    other.get_by_role("button", name="Sign out").click()
+    sign_out(other)
     expect(notice(page)).to_contain_text("You are signed out")
     expect_state(page, "ended")
     expect(notice(page).get_by_role("link", name="Sign in")).to_have_attribute(
         "href", "/login?next=%2Ftopics"
     )
     keep(watched, "stale-signed-out")
-    other.get_by_label("User name").fill(server.user)
-    other.get_by_label("Password").fill(server.password)
-    other.get_by_role("button", name="Sign in").click()
+    sign_in(other, server)
     expect_state(page, "live")
     expect(notice(page)).to_be_hidden()
     only_the_network_complained(watched)
 
 
-def test_a_form_of_before_one_signed_in_again_says_so(
+def test_what_was_typed_into_a_dialog_outlives_the_session(
     context: BrowserContext, server: Served, producer: Producer
 ) -> None:
     watched, other = Watched(context.new_page()), context.new_page()
-    watched.page.goto(f"/transactions/{producer.begin()}")
-    watched.page.locator("#region").get_by_role("button", name="Abort").click()
-    dialog = watched.page.locator("#dialog")
+    page, dialog = watched.page, watched.page.locator("#dialog")
+    page.goto(f"/transactions/{producer.begin()}")
+    page.locator("#region").get_by_role("button", name="Abort").click()
     dialog.get_by_label("Reason").fill("left hanging by a dead producer")
-    other.goto("/audit")
-    other.get_by_role("button", name="Sign out").click()
-    expect(other.get_by_label("User name")).to_be_visible()
+    sign_out(other)
     dialog.get_by_role("button", name="Abort transaction").click()
     expect(dialog.locator(".fault")).to_contain_text("Your session has ended.")
-    expect(dialog.get_by_role("link", name="Sign in")).to_be_visible()
-    other.get_by_label("User name").fill(server.user)
-    other.get_by_label("Password").fill(server.password)
-    other.get_by_role("button", name="Sign in").click()
-    other.wait_for_url(lambda address: "/login" not in address)
+    dialog.get_by_role("link", name="Sign in").click()
+    sign_in(page, server)
+    expect(dialog.get_by_label("Reason")).to_have_value("left hanging by a dead producer")
+    expect(dialog).to_contain_text(_UNSENT)
+    keep(watched, "unsent-dialog")
+    # Signed in again elsewhere, so that the form is of a session before.
+    sign_out(other)
+    sign_in(other, server)
+    page.evaluate("window.isOld = true")
     dialog.get_by_role("button", name="Abort transaction").click()
-    expect(dialog.locator(".fault")).to_contain_text("Reload the page and send it again.")
+    page.wait_for_function("!window.isOld")
+    expect(dialog).to_contain_text(_UNSENT)
+    expect(dialog.get_by_label("Reason")).to_have_value("left hanging by a dead producer")
+    dialog.get_by_role("button", name="Abort transaction").click()
+    expect(dialog).to_be_hidden()
+    page.reload()
+    expect(page.locator("main")).to_contain_text("left hanging by a dead producer")
+    expect(dialog).to_be_hidden()
+    only_the_network_complained(watched)
+
+
+def test_what_was_typed_into_a_page_outlives_the_session_and_is_no_other_users(
+    context: BrowserContext, server: Served
+) -> None:
+    watched, other = Watched(context.new_page()), context.new_page()
+    page = watched.page
+    page.goto("/alerts/rules/new?kind=held_back")
+    page.get_by_label("Name", exact=True).fill("Kept while signed out")
+    page.get_by_label("Severity").select_option("critical")
+    page.get_by_label("Evaluate this rule").uncheck()
+    sign_out(other)
+    page.get_by_role("button", name="Create rule").click()
+    expect(page.locator("main")).to_contain_text("was not done")
+    sign_in(page, server)
+
+    def expect_as_it_was() -> None:
+        expect(page.locator("main")).to_contain_text(_UNSENT)
+        expect(page.get_by_label("Name", exact=True)).to_have_value("Kept while signed out")
+        expect(page.get_by_label("Severity")).to_have_value("critical")
+        expect(page.get_by_label("Evaluate this rule")).not_to_be_checked()
+
+    expect_as_it_was()
+    keep(watched, "unsent-page")
+    sign_out(other)
+    sign_in(other, server)
+    page.get_by_role("button", name="Create rule").click()
+    page.get_by_role("link", name="Back to the form").click()
+    expect_as_it_was()
+    # A page that has been seen once more, and one of another user, have it no more.
+    page.reload()
+    expect(page.get_by_label("Name", exact=True)).not_to_have_value("Kept while signed out")
+    page.get_by_label("Name", exact=True).fill("Of the first user")
+    sign_out(other)
+    page.get_by_role("button", name="Create rule").click()
+    expect(page.locator("main")).to_contain_text("was not done")
+    kept = page.evaluate("sessionStorage.unsent")
+    page.evaluate("(kept) => sessionStorage.unsent = kept", kept.replace(server.user, "another"))
+    sign_in(page, server)
+    page.wait_for_function("!sessionStorage.unsent")
+    expect(page.get_by_label("Name", exact=True)).not_to_have_value("Of the first user")
     only_the_network_complained(watched)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -182,9 +183,13 @@ def test_a_viewer_sees_the_button_disabled_and_is_refused(
 def test_a_form_without_its_token_is_refused(orders: Orders, operator: Client) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies
-    answer = strict.post(f"/transactions/{orders.open}/abort", {"reason": REASON})
+    asked_on = {"referer": f"http://testserver/transactions/{orders.open}/abort"}
+    answer = strict.post(f"/transactions/{orders.open}/abort", {"reason": REASON}, headers=asked_on)
     assert answer.status_code == 403
-    assert "form has expired" in answer.content.decode()
+    card = answer.content.decode()
+    assert "form has expired" in card
+    back = f"/login?unsent=1&amp;next=/transactions/{quote(str(orders.open))}/abort%23unsent"
+    assert f'href="{back}">Back to the form' in card
     in_dialog = strict.post(
         f"/transactions/{orders.open}/abort", {"reason": REASON}, headers={"HX-Request": "true"}
     )
@@ -192,3 +197,4 @@ def test_a_form_without_its_token_is_refused(orders: Orders, operator: Client) -
     assert "before you last signed in. Reload the page and send it again.</span>" in (
         in_dialog.content.decode()
     )
+    assert in_dialog["HX-Refresh"] == "true"

@@ -286,7 +286,11 @@ def test_a_silence_is_made_from_an_alert_and_ended(engine: Engine, operator: Cli
     assert "(1) Alerts" not in body(operator.get("/alerts"))
     assert "planned work" in body(operator.get("/alerts/silences"))
     operator.post(f"/alerts/silences/{Silence.objects.get().pk}/end")
-    assert "Nothing is silenced" in body(operator.get("/alerts/silences"))
+    told = 'role="status" tabindex="-1" autofocus><span>The silence of '
+    page = body(operator.get("/alerts/silences"))
+    assert f"{told}{alert.object} is over.</span>" in page
+    assert "Nothing is silenced" in page
+    assert told not in body(operator.get("/alerts/silences"))
 
 
 def test_the_history_has_pages_and_filters(

@@ -174,6 +174,7 @@ def test_who_revokes_a_token_in_a_dialog_stays_on_the_page_that_it_was_listed_on
     headers = {"HX-Request": "true", "Referer": f"http://testserver{page}"}
     answer = admin.post(f"/settings/tokens/{token.pk}", REASON, headers=headers)
     assert answer.headers["HX-Redirect"] == page
+    assert f">Token {token.pk} is revoked.</span>" in admin.get(page).content.decode()
     token, _ = issue(token.user, [Role.VIEWER])
     elsewhere = headers | {"Referer": "http://elsewhere/settings"}
     answer = admin.post(f"/settings/tokens/{token.pk}", REASON, headers=elsewhere)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db.models import Count, Q
-from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -15,7 +15,7 @@ from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.states import AlertState, ChannelKind, MessageState
 from txnconsole.console.alert_forms import ChannelForm, RuleForm, refusal_shown_in
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
-from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.page import ConsoleRequest, actor_of, go, page, show
 from txnconsole.console.shown_once import show_once, shown
 from txnconsole.console.views.alerts import rights
 
@@ -47,8 +47,8 @@ def new_rule(request: ConsoleRequest) -> HttpResponse:
     form = RuleForm(Kind(chosen), request.POST or None)
     if request.method == "POST" and form.is_valid():
         with refusal_shown_in(form):
-            stored_rules.create_rule(actor_of(request), form.settings())
-            return HttpResponseRedirect(reverse("console:alert-rules"))
+            made = stored_rules.create_rule(actor_of(request), form.settings())
+            return go(request, reverse("console:alert-rules"), f"{made.name} is a rule now.")
     return _form(request, "console/alerts/rule.html", form)
 
 
@@ -60,8 +60,9 @@ def rule(request: ConsoleRequest, rule_id: int) -> HttpResponse:
     form = RuleForm(Kind(found.kind), request.POST or None, rule=found)
     if request.method == "POST" and form.is_valid():
         with refusal_shown_in(form):
-            stored_rules.change_rule(actor_of(request), found.pk, form.settings(), seen=form.seen)
-            return HttpResponseRedirect(reverse("console:alert-rules"))
+            changed = form.settings()
+            stored_rules.change_rule(actor_of(request), found.pk, changed, seen=form.seen)
+            return go(request, reverse("console:alert-rules"), f"{changed.name} is saved.")
     return _form(request, "console/alerts/rule.html", form, rule=found)
 
 
@@ -130,7 +131,7 @@ def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
         with refusal_shown_in(form):
             changed = form.settings()
             stored_channels.change_channel(actor_of(request), found.pk, changed, seen=form.seen)
-            return HttpResponseRedirect(_address(found.pk))
+            return go(request, _address(found.pk), "The channel is saved.")
     return shown(
         request,
         lambda told: _form(
@@ -151,7 +152,7 @@ def channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
 def test_channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
     """Send a test."""
     stored_channels.send_test(actor_of(request), channel_id)
-    return HttpResponseRedirect(_address(channel_id))
+    return go(request, _address(channel_id), "A test is to be sent; its message says how it went.")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -204,7 +205,7 @@ def delete_channel(request: ConsoleRequest, channel_id: int) -> HttpResponse:
 def resend(request: ConsoleRequest, channel_id: int, message_id: int) -> HttpResponse:
     """Send a message again that was given up."""
     stored_channels.resend(actor_of(request), channel_id, message_id)
-    return HttpResponseRedirect(_address(channel_id))
+    return go(request, _address(channel_id), "The message is to be sent again.")
 
 
 def _confirmation(

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.db.models import QuerySet
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive
@@ -26,7 +26,7 @@ from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.object_links import address_of, object_named
-from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.page import ConsoleRequest, actor_of, go, page, show
 from txnconsole.console.slices import page_of, slice_of_query
 
 #: Rows are large here; more of them would exceed the number of elements that a page may have.
@@ -245,8 +245,9 @@ def silences(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.ALERT_HANDLE)
 def end_silence(request: ConsoleRequest, silence_id: int) -> HttpResponse:
     """End a silence now."""
-    handling.end_silence(actor_of(request), silence_id)
-    return HttpResponseRedirect(reverse("console:alert-silences"))
+    ended = handling.end_silence(actor_of(request), silence_id)
+    done = f"The silence of {ended.objects_matching} is over."
+    return go(request, reverse("console:alert-silences"), done)
 
 
 def rights(request: ConsoleRequest) -> dict[str, Any]:
@@ -261,7 +262,7 @@ def done(request: ConsoleRequest, address: str) -> HttpResponse:
     """Close the dialog that the request came from; without JavaScript, go to a page."""
     if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Trigger": "alerted"})
-    return HttpResponseRedirect(address)
+    return go(request, address, "Done.")
 
 
 def _dialog(

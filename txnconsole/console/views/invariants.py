@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
@@ -12,7 +12,7 @@ from engine.model.errors import InvalidRequest
 from engine.model.topic_name import PartitionName
 from txnconsole.access.roles import Permission
 from txnconsole.console.name_filter import NameFilter
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.page import ConsoleRequest, go, page, show
 from txnconsole.console.reads import list_region
 from txnconsole.enginedb.wiring import engine
 
@@ -79,7 +79,7 @@ def invariants(request: ConsoleRequest) -> HttpResponse:
 def check_now(request: ConsoleRequest) -> HttpResponse:
     """One bounded step over everything, as the workers make one every few seconds."""
     engine().inspect.check_invariants()
-    return HttpResponseRedirect(reverse("console:invariants"))
+    return go(request, reverse("console:invariants"), "A step over everything was made.")
 
 
 def _partition(subject: str) -> PartitionName | None:

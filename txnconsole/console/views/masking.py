@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
@@ -17,7 +17,7 @@ from txnconsole.access.masking import Effect, Part
 from txnconsole.access.models import MaskingRule
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
-from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page
+from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, go, page
 from txnconsole.console.settings_forms import MaskingForm
 from txnconsole.console.views.settings import settings_page
 
@@ -32,7 +32,7 @@ def masking(request: ConsoleRequest) -> HttpResponse:
         if not manages:
             return forbidden(request, Permission.ACCESS_MANAGE)
         if form.is_valid() and _added(request, form):
-            return HttpResponseRedirect(reverse("console:settings-masking"))
+            return go(request, reverse("console:settings-masking"), "The rule is added.")
     context = {
         "form": form,
         "manages": manages,

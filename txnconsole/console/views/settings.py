@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from txnconsole.access.roles import Permission
 from txnconsole.console.effective_limits import limits, retention
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.page import ConsoleRequest, go, page, show
 from txnconsole.console.settings_forms import PreferencesForm
 from txnconsole.preferences.models import Pace, Preferences, Theme
 
@@ -47,10 +47,10 @@ def profile(request: ConsoleRequest) -> HttpResponse:
     form = PreferencesForm(request.POST or None, initial=kept)
     if request.method == "POST" and form.is_valid():
         Preferences.objects.update_or_create(user_id=chosen.pk, defaults=form.cleaned_data)
-        return HttpResponseRedirect(f"{reverse('console:settings-profile')}?saved=1")
+        done = "Your settings hold on every browser that you sign in with."
+        return go(request, reverse("console:settings-profile"), done)
     context = {
         "form": form,
-        "saved": request.GET.get("saved") == "1",
         "permissions": sorted(request.principal.permissions),
     }
     status = 422 if form.errors else 200
