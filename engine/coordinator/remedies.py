@@ -113,7 +113,7 @@ class Remedies:
         status = self._status(txn_id)
         if status is not None and action_of(status) is not TxnAction.ABORT:
             raise InvalidTxnStatus(
-                f"{txn_id} is {status}; its coordinator ends it, or POST its retry.",
+                f"{txn_id} is {status}; its coordinator ends it, or a retry does.",
                 current_status=status.value,
             )
         command = EndCommand(txn_id=txn_id, action=TxnAction.ABORT)

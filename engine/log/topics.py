@@ -405,7 +405,7 @@ class Topics:
 
 
 def _no_topic(name: TopicName) -> TopicNotFound:
-    return TopicNotFound(f"There is no topic {name}; create it with PUT /topics/{name}.")
+    return TopicNotFound(f"There is no topic {name}; it has to be created first.")
 
 
 def _topic(row: Row) -> Topic:

@@ -11,7 +11,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.audit.recording import Actor, Change, recorded
 from txnconsole.runs import lifecycle
 from txnconsole.runs.errors import RunNotPermitted
-from txnconsole.runs.kinds import kind_named
+from txnconsole.runs.kinds import Kind, kind_named
 from txnconsole.runs.models import PipelineRun, RunOrigin
 
 
@@ -68,6 +68,15 @@ def cancel(run_id: int, *, actor: Actor, reason: str = "") -> PipelineRun:
         run = lifecycle.cancel(run_id, actor.name)
         recording.after = {"state": str(run.state), "stage": run.stage}
     return run
+
+
+def missing(kind: Kind | None, principal: Principal) -> Permission | None:
+    """The permission for want of which the principal may start no run of a kind, if any; of one
+    that is none any more as of any."""
+    needed = [Permission.JOB_START]
+    if kind is not None and kind.writes:
+        needed.append(Permission.MESSAGE_PRODUCE)
+    return next((one for one in needed if not principal.may(one)), None)
 
 
 def _check_rights(name: str, parameters: Mapping[str, str], principal: Principal) -> None:

@@ -177,7 +177,34 @@ def test_on_a_narrow_screen_all_pages_are_a_tap_away(
     page.wait_for_url("**/settings/profile")
 
 
+#: Cells of a table's first row over which something else lies, where they can be seen at all.
+_COVERED = """
+(table) => {
+  const { right: edge } = table.closest(".scroll").getBoundingClientRect();
+  table.scrollIntoView();
+  return [...table.tBodies[0].rows[0].cells].filter((cell) => {
+    const { left, right, top, bottom } = cell.getBoundingClientRect();
+    const there = document.elementFromPoint(Math.min(right, edge) - 4, (top + bottom) / 2);
+    return left < edge && !cell.contains(there);
+  }).map((cell) => cell.textContent.trim());
+}
+"""
+
+
 @pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 800}}])
+def test_on_a_phone_what_can_be_done_covers_nothing_that_its_row_says(
+    watched: Watched, producer: Producer, options: dict[str, Any]
+) -> None:
+    page = watched.page
+    producer.produce("hidden", txn_id=producer.begin())
+    covered = {}
+    for address in ("/snapshots", "/pipeline", f"/topics/{producer.topic}/partitions/0"):
+        page.goto(address)
+        covered[address] = page.locator("table:has(td.act)").first.evaluate(_COVERED)
+    assert {address: cells for address, cells in covered.items() if cells} == {}
+
+
+@pytest.mark.parametrize("options", [{"viewport": {"width": 800, "height": 800}}])
 def test_no_other_column_s_heading_stands_above_what_can_be_done(
     watched: Watched, options: dict[str, Any]
 ) -> None:

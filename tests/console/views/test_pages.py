@@ -16,6 +16,7 @@ from engine.model.txn_status import TxnAction
 from tests.console.browser import pages as browser_pages
 from tests.console.conftest import SECRET, TOPIC, Orders, signed_in
 from txnconsole.audit.models import AuditEntry
+from txnconsole.console import health
 from txnconsole.console.csp import POLICY
 
 PAGES = [
@@ -108,6 +109,16 @@ def test_an_overview_without_traffic_shows_how_to_produce(engine: Engine, viewer
     assert "/partitions/0/messages" in text
     # There is no topic yet, so that the second line alone would be told so.
     assert text.index("curl -X PUT http://testserver/api/v1/topics/") < text.index("curl -X POST")
+
+
+def test_an_overview_counts_what_is_stuck_also_while_the_queue_is_away(
+    orders: Orders, viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "PATIENCE_MS", -1)
+    text = " ".join(viewer.get("/").content.decode().split())
+    assert "<b>The queue cannot be reached.</b> Until it is back nothing expires" in text
+    assert '<b class="num">1</b> partition held back for more than a minute.' in text
+    assert "Nothing is stuck" not in text
 
 
 def test_an_overview_with_traffic_needs_no_example(orders: Orders, viewer: Client) -> None:

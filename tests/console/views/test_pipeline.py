@@ -13,7 +13,7 @@ from django.test import Client
 
 from engine import Engine
 from engine.model.txn_status import TxnAction
-from tests.console.conftest import signed_in
+from tests.console.conftest import fault_beside, signed_in
 from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs.models import JobState
 from txnconsole.preferences.models import Preferences
@@ -34,7 +34,7 @@ def test_parameters_have_names_for_people_and_say_first_what_they_are(
 ) -> None:
     """Not what may be written: a first letter is made a capital, and would be refused."""
     page = signed_in("admin").get("/pipeline/start/replay").content.decode()
-    assert 'for="p-keep_partitions">Keep partitions<' in page
+    assert 'for="id_keep_partitions">Keep partitions<' in page
     assert "Where it begins: earliest, latest or JSON" in page
     assert "Into the partitions of the same numbers: yes or no" in page
 
@@ -47,7 +47,7 @@ def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Clien
 
     refused = operator.post("/pipeline/start/audit", {"topics": "no spaces please"})
     assert refused.status_code == 422
-    assert "topics is not of the form that is needed here" in refused.content.decode()
+    assert "It is not of the form that is needed here" in refused.content.decode()
     assert 'value="no spaces please"' in refused.content.decode()
 
     answer = operator.post("/pipeline/start/audit", {"topics": "public/*", "reason": "monthly"})
@@ -108,10 +108,10 @@ def test_what_cannot_be_kept_is_refused_with_what_was_filled_in(
     engine: Engine, operator: Client
 ) -> None:
     for filled, said in (
-        ({"reason": "be\0cause"}, "Reason: Null characters are not allowed."),
-        ({"reason": "r" * 501}, "Reason: Ensure this value has at most 500 characters"),
-        ({"topics": "a/\0"}, "Topics: Null characters are not allowed."),
-        ({"topics": "t" * 2001}, "topics has more than 2000 characters"),
+        ({"reason": "be\0cause"}, "Null characters are not allowed."),
+        ({"reason": "r" * 501}, "Ensure this value has at most 500 characters"),
+        ({"topics": "a/\0"}, "Null characters are not allowed."),
+        ({"topics": "t" * 2001}, "It has more than 2000 characters."),
     ):
         given = {"topics": "a/b/*", "reason": "to be sure"} | filled
         refused = operator.post("/pipeline/start/audit", given)
@@ -122,6 +122,38 @@ def test_what_cannot_be_kept_is_refused_with_what_was_filled_in(
         assert re.search(rf'name="{next(iter(filled))}"[^>]* aria-invalid="true"', page)
         assert page.count(said) == 1
     assert not PipelineRun.objects.exists()
+
+
+def test_who_may_not_write_messages_is_told_so_before_a_job_that_does(
+    engine: Engine, operator: Client
+) -> None:
+    page = operator.get("/pipeline").content.decode()
+    assert 'href="/pipeline/start/audit"' in page
+    assert "/pipeline/start/replay" not in page
+    assert 'needs <span class="mono">message.produce</span>' in page
+    asked = operator.get("/pipeline/start/replay")
+    assert asked.status_code == 403
+    assert "message.produce" in asked.content.decode()
+    run = _run(kind="replay", state=JobState.DONE, ended_at=Now())
+    assert f"/pipeline/{run.pk}/repeat" not in operator.get(f"/pipeline/{run.pk}").content.decode()
+
+
+def test_each_parameter_that_is_refused_says_so_beside_itself(engine: Engine, db: None) -> None:
+    given = {"name": "a b", "source": "public/default/orders", "start": "soon"}
+    answer = signed_in("admin").post("/pipeline/start/replay", given)
+    assert answer.status_code == 422
+    assert fault_beside(answer, "name").startswith("It is not of the form that is needed here:")
+    assert fault_beside(answer, "target") == "It is required."
+    assert fault_beside(answer, "start").startswith("It is not of the form that is needed here:")
+    assert "id_source_error" not in answer.content.decode()
+
+
+def test_a_form_of_a_run_begins_with_what_its_address_says(
+    engine: Engine, operator: Client
+) -> None:
+    page = operator.get("/pipeline/start/audit?topics=a/b/*&reason=again").content.decode()
+    assert 'value="a/b/*"' in page
+    assert 'value="again"' in page
 
 
 def test_a_viewer_sees_runs_and_starts_none(engine: Engine, viewer: Client) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django import forms
-from django.http import HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpResponse, HttpResponseRedirect, JsonResponse, QueryDict
 from django.urls import reverse
+from django.utils.text import capfirst
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from engine.model.errors import EngineError, InvalidRequest
+from engine.model.errors import EngineError
 from txnconsole.access.roles import Permission
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask, tell_refusal
 from txnconsole.console.figure_charts import read_charts
 from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, PageEnd, read_figures
 from txnconsole.console.newer import Newer
 from txnconsole.console.numbers import number_of
-from txnconsole.console.page import ConsoleRequest, actor_of, page, show
+from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page, show
 from txnconsole.console.pipeline_page import (
     pretty,
     read_overview,
@@ -35,16 +36,32 @@ from txnconsole.runs.models import PipelineRun, RunOrigin
 _ROWS = 30
 #: Of the figures that a run has told, those that have a place of their own.
 _SHOWN_APART = {"offsets", "rows_in", "rows_out"}
+_NOTHING: Mapping[str, str] = {}
 
 
 class RunForm(forms.Form):
     """The parameters of a job as text; the job itself decides what each means."""
 
-    def __init__(self, job: Kind, given: Mapping[str, str]) -> None:
-        super().__init__(given)
+    def __init__(
+        self, job: Kind, given: QueryDict | None, initial: Mapping[str, str] = _NOTHING
+    ) -> None:
+        super().__init__(given, initial=initial)
         for each in job.parameters:
-            self.fields[each.name] = forms.CharField(label=each.title, required=False)
-        self.fields["reason"] = forms.CharField(label="Reason", required=False, max_length=500)
+            self.fields[each.name] = forms.CharField(
+                label=f"{each.title} (required)" if each.required else each.title,
+                help_text=capfirst(each.help),
+                required=False,
+                widget=forms.TextInput(_attributes(spellcheck="false", required=each.required)),
+            )
+        self.fields["reason"] = forms.CharField(
+            required=False,
+            max_length=500,
+            widget=forms.TextInput(_attributes(placeholder="Kept in the audit log with your name")),
+        )
+
+
+def _attributes(**more: object) -> dict[str, object]:
+    return {"class": "field", "autocomplete": "off", **more}
 
 
 @require_safe
@@ -60,11 +77,13 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
     runs = read_runs(
         kind=kind, state=state, below=below, above=number_of(request.GET.get("above", ""))
     )
+    overview = read_overview(request.standing().now)
     newest = reverse("console:pipeline") + (f"?{listed}" if listed else "")
     context = {
         "channel": "pipeline",
         "position": read_position(),
-        "overview": read_overview(request.standing().now),
+        "overview": overview,
+        "jobs": [(job, operating.missing(job.kind, request.principal)) for job in overview.jobs],
         "most_counted": COUNTED,
         "list": runs,
         "newer": Newer(runs.newer, newest),
@@ -75,7 +94,6 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
         "states": JobState.values,
         "first": below is None,
         "query": listed,
-        "may_start": request.principal.may(Permission.JOB_START),
     }
     return show(request, "console/pipeline.html", context, region="console/partials/pipeline.html")
 
@@ -138,39 +156,21 @@ def start(request: ConsoleRequest, kind: str) -> HttpResponse:
     """The form of a job's parameters; on POST, start it. Wrong parameters are a 422, with
     the form."""
     job = kind_named(kind)
-    given = request.POST if request.method == "POST" else request.GET
-    form, error, wrong = RunForm(job, given), "", ""
-    if request.method == "POST":
+    if missing := operating.missing(job, request.principal):
+        return forbidden(request, missing)
+    given = request.POST if request.method == "POST" else None
+    form = RunForm(job, given, request.GET.dict())
+    if form.is_valid():
         try:
             return _to(_started(request, kind, form))
-        except EngineError as refused:
-            error, wrong = refused.message, _first_wrong(refused, form)
-    return show(
-        request,
-        "console/start_run.html",
-        {
-            "job": job,
-            "fields": [(each, given.get(each.name, "")) for each in job.parameters],
-            "reason": given.get("reason", ""),
-            "error": error,
-            "wrong": wrong,
-        },
-        status=422 if error else 200,
-    )
-
-
-def _first_wrong(refused: EngineError, form: RunForm) -> str:
-    """The field beside which the form says why it was refused; empty where that is about none."""
-    wrong = refused.wrong if isinstance(refused, InvalidRequest) else ()
-    names = (field.removeprefix("parameters.") for field in wrong)
-    return next((name for name in names if name in form.fields), "")
+        except EngineError as error:
+            names = {f"parameters.{name}": name for name in form.fields}
+            tell_refusal(form, error, names=names, sentence="It {}.")
+    status = 422 if form.errors else 200
+    return show(request, "console/start_run.html", {"job": job, "form": form}, status=status)
 
 
 def _started(request: ConsoleRequest, kind: str, form: RunForm) -> PipelineRun:
-    if not form.is_valid():
-        faults = {name: str(found[0]) for name, found in form.errors.items()}
-        said = (f"{form.fields[name].label}: {fault}" for name, fault in faults.items())
-        raise InvalidRequest(" ".join(said), field=faults)
     parameters = dict(form.cleaned_data)
     reason = parameters.pop("reason")
     return operating.start(
@@ -226,13 +226,14 @@ def cancel(request: ConsoleRequest, run_id: int) -> HttpResponse:
 
 def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
     found = as_shown_to(request.principal, lifecycle.find(run_id))
+    job = KINDS.get(found.kind)
     figures = {name: value for name, value in found.figures.items() if name not in _SHOWN_APART}
     offsets = sorted(found.figures.get("offsets", {}).items(), key=_by_partition)
     result = dict(found.result or {})
     findings = slice_of(result.get("findings", []), request.GET.get("findings", ""), _ROWS)
     return {
         "run": found,
-        "job": KINDS.get(found.kind),
+        "job": job,
         "unfinished": found.state in UNFINISHED,
         "figures": figures,
         "offsets": slice_of(offsets, request.GET.get("offsets", ""), _ROWS),
@@ -242,7 +243,7 @@ def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
             for rule, count in sorted(result.get("found", {}).items())
         ],
         "result": pretty({k: v for k, v in result.items() if k not in ("findings", "rules")}),
-        "may_start": request.principal.may(Permission.JOB_START),
+        "missing": operating.missing(job, request.principal),
     }
 
 
