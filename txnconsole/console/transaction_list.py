@@ -60,7 +60,7 @@ class Listing:
         elsewhere (``?owner=alice``); they become part of the query."""
         text = query.get("q", "").strip()
         named = [
-            str(Term(name, value.strip()))
+            str(Term(NAMES[name].name, value.strip()))
             for name in query
             for value in query.getlist(name)
             if value.strip() and name in NAMES

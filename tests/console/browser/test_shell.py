@@ -246,6 +246,22 @@ def test_on_a_laptop_tables_are_seen_whole(
     assert {address: wide for address, wide in beyond.items() if wide} == {}
 
 
+@pytest.mark.parametrize("options", [{"viewport": {"width": 1024, "height": 768}}])
+def test_on_a_small_laptop_most_tables_are_seen_whole(
+    watched: Watched, producer: Producer, options: dict[str, Any]
+) -> None:
+    page = watched.page
+    producer.produce("hidden", txn_id=producer.begin())
+    page.goto("/invariants")
+    page.get_by_role("button", name="Check now").click()
+    expect(page.locator("tbody tr").first).to_be_visible()
+    beyond = {}
+    for address in ("/invariants", "/snapshots", "/topics", "/transactions/hanging?late=1"):
+        page.goto(address)
+        beyond[address] = page.locator(".scroll").first.evaluate(_BEYOND)
+    assert {address: wide for address, wide in beyond.items() if wide} == {}
+
+
 def test_a_token_is_made_copied_and_revoked(watched: Watched) -> None:
     page = watched.page
     page.goto("/settings/tokens")

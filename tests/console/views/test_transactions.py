@@ -98,7 +98,7 @@ def test_of_what_is_opened_later_only_a_list_of_all_tells_the_number(
         ("", "Opened (UTC) ↓", "descending", "?sort=oldest"),
         ("sort=oldest", "Opened (UTC) ↑", "ascending", "?"),
         ("sort=overdue", "Time left ↑", "ascending", "?sort=overdue"),
-        ("status=OPEN", "Opened (UTC) ↓", "descending", "?q=status:OPEN&amp;sort=oldest"),
+        ("status=OPEN", "Opened (UTC) ↓", "descending", "?q=state:OPEN&amp;sort=oldest"),
     ],
 )
 def test_the_mark_of_the_order_is_on_the_column_that_is_in_order(
