@@ -4,6 +4,8 @@
 import { all, h, one } from "./dom.js";
 
 const KEY = "unsent";
+/** Characters; a tab keeps five million. */
+const MOST = 1_000_000;
 const WHO = one(".user b")?.textContent;
 const PAGE = location.pathname + location.search;
 const SAYS = "What you typed was not sent, because you were signed out. Look at it, and send it again.";
@@ -18,7 +20,8 @@ function keep(form, isSure) {
   const typed = typedIn(form).map(({ name, value, checked }) => ({ name, value, checked }));
   if (!typed.length) return;
   const opened = form.closest("dialog")?.dataset.from;
-  sessionStorage.setItem(KEY, JSON.stringify({ who: WHO, page: PAGE, path: pathOf(form), opened, isSure, typed }));
+  const kept = JSON.stringify({ who: WHO, page: PAGE, path: pathOf(form), opened, isSure, typed });
+  if (kept.length < MOST) sessionStorage.setItem(KEY, kept);
 }
 
 function fillIn(form, typed) {

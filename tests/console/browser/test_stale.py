@@ -206,7 +206,7 @@ def test_what_was_typed_into_a_dialog_outlives_the_session(
     sign_in(other, server)
     page.evaluate("window.isOld = true")
     dialog.get_by_role("button", name="Abort transaction").click()
-    page.wait_for_function("!window.isOld")
+    page.wait_for_function("() => !window.isOld")
     expect(dialog).to_contain_text(_UNSENT)
     expect(dialog.get_by_label("Reason")).to_have_value("left hanging by a dead producer")
     dialog.get_by_role("button", name="Abort transaction").click()
@@ -254,7 +254,7 @@ def test_what_was_typed_into_a_page_outlives_the_session_and_is_no_other_users(
     kept = page.evaluate("sessionStorage.unsent")
     page.evaluate("(kept) => sessionStorage.unsent = kept", kept.replace(server.user, "another"))
     sign_in(page, server)
-    page.wait_for_function("!sessionStorage.unsent")
+    page.wait_for_function("() => !sessionStorage.unsent")
     expect(page.get_by_label("Name", exact=True)).not_to_have_value("Of the first user")
     only_the_network_complained(watched)
 

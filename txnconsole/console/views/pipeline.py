@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
 from django import forms
 from django.http import HttpResponse, HttpResponseRedirect, JsonResponse, QueryDict
@@ -36,15 +36,12 @@ from txnconsole.runs.models import PipelineRun, RunOrigin
 _ROWS = 30
 #: Of the figures that a run has told, those that have a place of their own.
 _SHOWN_APART = {"offsets", "rows_in", "rows_out"}
-_NOTHING: Mapping[str, str] = {}
 
 
 class RunForm(forms.Form):
     """The parameters of a job as text; the job itself decides what each means."""
 
-    def __init__(
-        self, job: Kind, given: QueryDict | None, initial: Mapping[str, str] = _NOTHING
-    ) -> None:
+    def __init__(self, job: Kind, given: QueryDict | None, initial: dict[str, Any]) -> None:
         super().__init__(given, initial=initial)
         for each in job.parameters:
             self.fields[each.name] = forms.CharField(

@@ -47,7 +47,7 @@ def profile(request: ConsoleRequest) -> HttpResponse:
     form = PreferencesForm(request.POST or None, initial=kept)
     if request.method == "POST" and form.is_valid():
         Preferences.objects.update_or_create(user_id=chosen.pk, defaults=form.cleaned_data)
-        done = "Your settings hold on every browser that you sign in with."
+        done = "Saved. Your settings hold on every browser that you sign in with."
         return go(request, reverse("console:settings-profile"), done)
     context = {
         "form": form,
