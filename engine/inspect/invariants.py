@@ -29,7 +29,7 @@ from engine.inspect.coordinator_checks import (
     highest_marks,
     subject_of,
 )
-from engine.inspect.log_checks import check_log, check_rebuild
+from engine.inspect.log_checks import check_files, check_log, check_rebuild
 from engine.inspect.reading import Reading
 from engine.inspect.sidecar_checks import check_sidecar, check_sidecar_index
 from engine.log.rows import partition_of
@@ -110,23 +110,25 @@ class Invariants:
             PartitionUnavailable: recovering, or its broker cannot be reached.
         """
         with self._reading.view(partition) as view:
-            checks, resume = check_log(view, position, budget)
-            checks += check_acks(view, budget)
-            checks.append(check_rebuild(view, budget))
+            log = check_log(view, position, budget)
+            checks = [*log.checks, *check_acks(view, budget), check_rebuild(view, budget)]
             checks += check_sidecar(view, budget)
-        return Report(tuple(checks), resume)
+        brokers = self._reading.brokers
+        broker = self._reading.locate(partition).database
+        checks.append(check_files(brokers.offloaded, broker, partition, log))
+        return Report(tuple(checks), log.position)
 
     def of_index(self, partition: PartitionName, *, position: int = 0) -> Report:
-        """As :meth:`of_partition`, but only the log and its index: without subscriptions, and
-        without rebuilding the state.
+        """As :meth:`of_partition`, but only the log and its index: without subscriptions, without
+        files, and without rebuilding the state.
 
         Raises:
             As :meth:`of_partition`.
         """
         with self._reading.view(partition) as view:
-            checks, resume = check_log(view, position, BUDGET)
-            checks += check_sidecar_index(view, BUDGET)
-        return Report(tuple(checks), resume)
+            log = check_log(view, position, BUDGET)
+            checks = [*log.checks, *check_sidecar_index(view, BUDGET)]
+        return Report(tuple(checks), log.position)
 
     def of_coordinator(
         self, tc_id: int, *, position: int = 0, budget: int = BUDGET, marks: Marks | None = None

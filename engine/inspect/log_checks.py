@@ -4,26 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID
 
 from engine.buffer.recovery import newest_good, rebuilt
 from engine.inspect.checks import Check, check
 from engine.inspect.reading import View
+from engine.log.offloaded import OffloadedFiles
 from engine.log.rows import txn_of
 from engine.model.buffer_state import BufferState, OngoingSpan
+from engine.model.errors import SegmentUnreadable
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import id_lists
+from engine.postgres.database import Database
 from engine.postgres.session import Params, Row
 
+#: How many files of offloaded segments one step looks at; in an object store each takes a while.
+FILES = 50
 
-def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int | None]:
-    """Check the ``budget`` entries from an offset on, and the head; answers where to go on, None at
-    the end of the log."""
+
+class LogReport(NamedTuple):
+    """The checks of a step on a log, the offloaded segments that end in what it has looked at, and
+    where to go on, None at the end of the log."""
+
+    checks: list[Check]
+    offloaded: list[Row]
+    position: int | None
+
+
+def check_log(view: View, position: int, budget: int) -> LogReport:
+    """Check the ``budget`` entries from an offset on, or up to the end of the :data:`FILES`-th
+    offloaded segment, and the head."""
     start = max(position, view.head.log_start_offset)
-    window = view.one("log_window", from_offset=start, limit=budget)
-    last = int(window.last_offset) if window else start - 1
+    [window], files = view.together(
+        ("log_window", {"from_offset": start, "limit": budget}),
+        ("offloaded_from", {"from_offset": start, "limit": FILES}),
+    )
+    last = int(window.last_offset)
     # At the end of this snapshot the pass is whole; entries appended later are the next pass's.
-    resume = last + 1 if window and window.entries == budget else None
+    resume = last + 1 if window.entries == budget else None
+    if len(files) == FILES and files[-1].last_offset < last:
+        last = files[-1].last_offset
+        resume = last + 1
     span: Params = {"from_offset": start, "to_offset": last}
     bounded: Params = {**span, "log_start": view.head.log_start_offset}
     of_buffer = _checks_of_buffer(view, span, bounded)
@@ -40,7 +63,7 @@ def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int 
         holes.append({"last_entry_ends_at": last, "last_offset": view.last_offset})
     answers = iter(others)
     subject = str(view.partition)
-    return [
+    checks = [
         check(1, "stable_position", subject, [*wrong_heads(heads), *samples]),
         check(2, "dense_offsets", subject, holes, position=resume),
         check(2, "one_marker", subject, markers, position=resume),
@@ -55,7 +78,36 @@ def check_log(view: View, position: int, budget: int) -> tuple[list[Check], int 
             )
             for (invariant, name), statements in of_buffer.items()
         ),
-    ], resume
+    ]
+    return LogReport(checks, [row for row in files if row.last_offset <= last], resume)
+
+
+def check_files(
+    offloaded: OffloadedFiles, broker: Database, partition: PartitionName, report: LogReport
+) -> Check:
+    """Check that the files of a step's offloaded segments are there, whole and nobody else's, as
+    far as that is seen without reading them. They are looked at after the snapshot, so that it is
+    not held meanwhile: what has been dropped since is not missed."""
+    faults: dict[UUID, dict[str, object]] = {}
+    skipped = None
+    for row in report.offloaded:
+        name = f"{row.file}.parquet"
+        try:
+            fault = offloaded.fault(name, row.file_bytes)
+        except SegmentUnreadable as error:
+            skipped = error.message  # So it would be of all others, after a while each.
+            break
+        if fault is not None:
+            where = {"first_offset": row.first_offset, "last_offset": row.last_offset}
+            faults[row.file] = {"file": name, "fault": fault, **where}
+    if faults:
+        with broker.session() as session:
+            there = {row.file for row in session.all("still_offloaded", files=list(faults))}
+        faults = {file: fault for file, fault in faults.items() if file in there}
+    position = report.position
+    return check(
+        3, "offloaded_files", str(partition), faults.values(), position=position, skipped=skipped
+    )
 
 
 def _checks_of_buffer(

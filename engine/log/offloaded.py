@@ -58,11 +58,7 @@ class OffloadedFiles:
         where = batch.reference(stored)
         name = f"{where.file}.parquet"
         if self._location is None:
-            raise SegmentUnreadable(
-                f"The messages stand in the offloaded segment {name}, and this process was not told"
-                " where that is: set TXNCONSOLE_OFFLOAD_DIR.",
-                file=name,
-            )
+            raise _not_told_where(name)
         try:
             group = bisect_left(self._footer(name).last_offsets, entry.last_offset)
             found = self._group(name, group).get(entry.last_offset)
@@ -86,18 +82,36 @@ class OffloadedFiles:
             )
         return found
 
-    def _read_footer(self, name: str) -> _Footer:
-        # Imported here, because most processes never meet a reference and the import is costly.
-        import pyarrow.parquet as pq  # noqa: PLC0415
+    def fault(self, name: str, size: int) -> str | None:
+        """What its store and its footer, which are asked anew, show to be wrong with a file of so
+        many bytes; None when nothing is. Its batches are not looked at.
 
+        Raises:
+            SegmentUnreadable: the store cannot be asked; a directory always can.
+        """
+        if self._location is None:
+            raise _not_told_where(name)
+        try:
+            with self._open(name) as source:
+                if (found := source.size()) != size:
+                    return f"It has {found} bytes, not {size}."
+                try:
+                    _footer_of(name, source)
+                except (OSError, ValueError, LookupError) as error:
+                    return f"It is damaged. {_first_line(error)}"
+        except FileNotFoundError:
+            return "It is missing."
+        except (OSError, ValueError) as error:
+            if "://" not in self._location:
+                return f"It cannot be opened. {_first_line(error)}"
+            raise SegmentUnreadable(
+                f"The store of {name} cannot be asked. {_first_line(error)}", file=name
+            ) from error
+        return None
+
+    def _read_footer(self, name: str) -> _Footer:
         with self._open(name) as source:
-            metadata = pq.read_metadata(source)
-        own = (metadata.metadata or {}).get(_OWN_ID)
-        if own not in (None, name.removesuffix(".parquet").encode()):
-            raise ValueError("It is a copy of another file.")
-        column = metadata.schema.names.index("last_offset")
-        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-        return _Footer(metadata, [group.column(column).statistics.max for group in groups])
+            return _footer_of(name, source)
 
     def _read_group(self, name: str, group: int) -> dict[int, bytes]:
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -138,6 +152,27 @@ class OffloadedFiles:
                 f"TXNCONSOLE_OFFLOAD_DIR, {scheme[:20]}://…, names no store."
             ) from error
         return files, base.rstrip("/")
+
+
+def _footer_of(name: str, source: Any) -> _Footer:
+    # Imported here, because most processes never meet a reference and the import is costly.
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    metadata = pq.read_metadata(source)
+    own = (metadata.metadata or {}).get(_OWN_ID)
+    if own not in (None, name.removesuffix(".parquet").encode()):
+        raise ValueError("It is a copy of another file.")
+    column = metadata.schema.names.index("last_offset")
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return _Footer(metadata, [group.column(column).statistics.max for group in groups])
+
+
+def _not_told_where(name: str) -> SegmentUnreadable:
+    return SegmentUnreadable(
+        f"The messages stand in the offloaded segment {name}, and this process was not told where"
+        " that is: set TXNCONSOLE_OFFLOAD_DIR.",
+        file=name,
+    )
 
 
 def _first_line(error: Exception) -> str:

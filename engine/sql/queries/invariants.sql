@@ -137,6 +137,20 @@ AND kind = 'D' AND substr(body, 1, 5) <> '\x0128b52ffd'
 AND NOT (substr(body, 1, 1) = '\x02' AND substr(body, 22, 4) = '\x28b52ffd')
 ORDER BY last_offset LIMIT 20
 
+-- offloaded_from --
+-- The files of the offloaded segments from that of an offset on, in the order of the log.
+SELECT o.file, o.file_bytes, s.first_offset, s.last_offset
+FROM broker.offloaded_segment o JOIN broker.segment s USING (partition_id, ledger_id)
+WHERE o.partition_id = %(partition_id)s AND o.ledger_id >= (
+    SELECT e.ledger_id FROM broker.entry e
+    WHERE e.partition_id = %(partition_id)s AND e.last_offset >= %(from_offset)s
+    ORDER BY e.last_offset LIMIT 1
+)
+ORDER BY o.ledger_id LIMIT %(limit)s
+
+-- still_offloaded --
+SELECT file FROM broker.offloaded_segment WHERE file = ANY(%(files)s::uuid[])
+
 -- undecided_below_stable --
 -- Messages of transactions that readers can read, although the index does not have their outcome.
 SELECT e.tc_id, e.sequence, e.first_offset, e.last_offset FROM broker.entry e

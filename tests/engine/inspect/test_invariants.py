@@ -106,7 +106,7 @@ def test_all_invariants_hold_after_any_history(engine: Engine, steps: list[Step]
     partition.run(steps[len(steps) // 2 :])
     report = engine.inspect.invariants(partition.name)
     assert [one for one in report.checks if one.passed is not True] == []
-    assert len(report.checks) == 10
+    assert len(report.checks) == 11
 
 
 @pytest.mark.deep
@@ -132,7 +132,7 @@ def test_all_invariants_hold_of_a_sidecar_log_after_any_history(
         engine._snapshots.sweep(TimeBudget())
     with partition.location.database.session() as session:
         log = session.one("sidecar_log", partition_id=partition.location.partition_id)
-    assert len(report.checks) == (9 if log is None else 14)
+    assert len(report.checks) == (10 if log is None else 15)
 
 
 SIDECAR_DAMAGE = {

@@ -160,6 +160,28 @@ def test_a_store_that_is_away_is_told_from_a_missing_file(
     assert "secret" not in str(said.value)
 
 
+def test_the_files_of_an_object_store_are_looked_at_and_one_that_is_away_is_not_judged(
+    engine: Engine, offloading: Offloading, objects: ObjectStore
+) -> None:
+    _fill(engine)
+    first, second = offloading.all()[:2]
+    names = [f"{first.file}.parquet", f"{second.file}.parquet"]
+    files = offloaded.OffloadedFiles(objects.uri)
+    assert [files.fault(f"{each.file}.parquet", each.file_bytes) for each in (first, second)] == [
+        None,
+        None,
+    ]
+    copy = objects.objects[f"bucket/offload/{names[1]}"][0]
+    objects.put(f"bucket/offload/{names[0]}", copy)
+    assert "copy of another file" in str(files.fault(names[0], len(copy)))
+    del objects.objects[f"bucket/offload/{names[0]}"]
+    assert files.fault(names[0], len(copy)) == "It is missing."
+    away = "s3://key:secret@bucket/x?scheme=http&endpoint_override=127.0.0.1:1&region=r"
+    with pytest.raises(SegmentUnreadable, match="cannot be asked") as said:
+        offloaded.OffloadedFiles(away).fault(names[0], len(copy))
+    assert "secret" not in str(said.value)
+
+
 def _bodies(engine: Engine, offloading: Offloading):  # type: ignore[no-untyped-def]
     broker = engine.log.locate(P0).database.name
     databases = replace(offloading.databases, offload_directory=None)

@@ -134,8 +134,9 @@ def test_a_file_for_which_there_is_no_room_is_not_left_in_part(
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # Refused as by a full disk.
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(OSError, match="File too large") as raised:
             offloading.write(segment)
+        assert str(offloading.directory) in str(raised.value)
         assert offloading.store.now() > 0
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -25,6 +25,7 @@ PROMISES: Mapping[str, str] = {
     "one_marker": "A transaction has one marker in a partition, and nothing after it",
     "ack_fence": "A subscription refuses every transaction that has ended for it",
     "readable_batches": "Every batch begins as batches do, so that its messages can be read",
+    "offloaded_files": "The files of offloaded segments are there, whole and nobody else's",
     "sidecar_batches": "Every batch of the sidecar log begins as batches do",
     "sidecar_head": "The sidecar log's head counts the transactions that are open in it",
     "sidecar_markers": "A transaction has one marker in the sidecar log, and nothing after it",

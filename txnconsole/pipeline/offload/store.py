@@ -60,16 +60,21 @@ class Store:
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[pa.NativeFile]:
         """A new file, to be written from the beginning; after the block it is complete and
-        on disk. When the block fails nothing is left: a part of it would keep a full disk full."""
+        on disk. When the block fails nothing is left: a part of it would keep a full disk full; of
+        an OSError the text is made to name the directory."""
         if self._is_directory:
             self._files.create_dir(self._base, recursive=True)
         try:
             with self._files.open_output_stream(self._path(name)) as opened:
                 yield opened
             self._sync(name)
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 self.delete(name)
+            if isinstance(error, OSError):
+                # A URI may hold secrets.
+                where = self._base if self._is_directory else "the store"
+                raise OSError(f"{error}, while {where} was written to.") from error
             raise
 
     def rename(self, name: str, to: str) -> None:
