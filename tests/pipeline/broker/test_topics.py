@@ -31,7 +31,7 @@ from tests.engine.support import (
 from tests.support import databases as support
 from txnconsole.client import TopicNotFound
 from txnconsole.pipeline.access import COMMITTED, PUBLISHED, READ_COMMITTED, READ_UNCOMMITTED
-from txnconsole.pipeline.broker.databases import Databases
+from txnconsole.pipeline.broker.databases import Databases, GrantMissing
 from txnconsole.pipeline.broker.snapshot import Snapshot
 from txnconsole.pipeline.broker.topics import BrokerAccess, BrokerTask, PartitionNotReadable
 from txnconsole.pipeline.data_loss import DataLost
@@ -371,6 +371,28 @@ def test_a_role_that_may_only_read_is_enough_and_may_only_read(
         connection.execute("SELECT count(*) FROM coordinator.transaction_log")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("CREATE TABLE coordinator.mine (id int)")
+
+
+def test_a_login_without_the_grants_is_told_which_database_refuses_it_and_what_it_needs(
+    engine: Engine, reader_urls: list[str], databases: support.Databases
+) -> None:
+    make_topic(engine)
+    _, url, *_ = reader_urls
+    reader = Databases.of({"brokers": url}, {})
+    with (
+        pytest.raises(
+            GrantMissing, match=r"^broker-1: permission .* table entry\. .* server's own"
+        ),
+        reader.writing("broker-1") as session,
+    ):
+        session.execute("DELETE FROM broker.entry")
+    wanted = r"^broker-1: permission denied for schema broker\. .* group txnconsole_reader\.$"
+    with psycopg.connect(databases.coordinator_url, autocommit=True) as owner:
+        owner.execute("REVOKE txnconsole_reader FROM pipeline_test")
+    with pytest.raises(GrantMissing, match=wanted), reader.planning("broker-1") as planning:
+        planning.execute("SELECT FROM broker.entry")
+    with pytest.raises(GrantMissing, match=wanted), reader.reading("broker-1") as reading:
+        reading.batches("SELECT last_offset FROM broker.entry")
 
 
 def test_a_log_that_was_cut_has_a_ledger_that_begins_below_what_was_there(

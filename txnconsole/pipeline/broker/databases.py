@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +14,13 @@ from typing import Any, Self
 import adbc_driver_postgresql
 import psycopg
 import pyarrow as pa
-from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement, OperationalError
+from adbc_driver_manager import (
+    AdbcConnection,
+    AdbcDatabase,
+    AdbcStatement,
+    OperationalError,
+    ProgrammingError,
+)
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import namedtuple_row
 
@@ -27,6 +34,9 @@ _SETTINGS = (
     "-c default_transaction_read_only=on -c timezone=UTC -c enable_seqscan=off"
     " -c enable_bitmapscan=off -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 )
+#: What PostgreSQL says to who lacks a grant; ADBC has the statement behind it.
+_DENIED = re.compile(r"permission denied for \w+ \w+")
+_READER = "is to be in the group txnconsole_reader"
 #: The size of an Arrow batch in bytes: what a task has in memory of its share at a time.
 _BATCH_BYTES = 4 * 1024 * 1024
 
@@ -37,6 +47,10 @@ class DatabaseAway(psycopg.OperationalError):
 
 class OtherDatabase(psycopg.OperationalError):
     """The address leads to another database than the broker's; the text names both."""
+
+
+class GrantMissing(psycopg.errors.InsufficientPrivilege):
+    """A login may not do there what a job needs; the text names the database and what to grant."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +110,10 @@ class Databases:
 
         Raises:
             DatabaseAway, OtherDatabase: as :meth:`connect`.
+            GrantMissing: the login may not read it.
             psycopg.OperationalError: the snapshot is gone.
         """
-        with self.connect(name) as connection, connection.transaction():
+        with _granted(name, _READER), self.connect(name) as connection, connection.transaction():
             connection.execute(statements.ONE_SNAPSHOT)
             if snapshot is not None:
                 connection.execute(statements.adopt(snapshot))
@@ -110,13 +125,15 @@ class Databases:
         Raises:
             DatabaseAway: the database cannot be reached.
             OtherDatabase: it is not that of the broker (docs/decisions/0067).
+            GrantMissing: the login may not read whose it is.
         """
         with _naming(name):
             session = psycopg.connect(
                 _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
             )
         if name != COORDINATOR:
-            _require_broker(name, session)
+            with _granted(name, _READER):
+                _require_broker(name, session)
         return session
 
     def now(self) -> datetime:
@@ -132,10 +149,15 @@ class Databases:
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[psycopg.Connection[Any]]:
-        """A session for one SQL transaction that writes, committed at the end of the block."""
+        """A session for one SQL transaction that writes, committed at the end of the block.
+
+        Raises:
+            DatabaseAway: the database cannot be reached.
+            GrantMissing: the login may not write there.
+        """
         with _naming(name):
             session = psycopg.connect(_session(self.urls[name]))
-        with session as connection:
+        with _granted(name, "is to be the server's own"), session as connection:
             connection.read_only = False
             yield connection
 
@@ -145,10 +167,15 @@ class Databases:
 
         Raises:
             DatabaseAway: the database cannot be reached.
+            GrantMissing: the login may not read it.
         """
         with _naming(name):
             session = AdbcConnection(_known(_session(self.urls[name])))
-        with session as connection, AdbcStatement(connection) as statement:
+        with (
+            _granted(name, _READER),
+            session as connection,
+            AdbcStatement(connection) as statement,
+        ):
             connection.set_autocommit(False)
             reading = Reading(statement)
             reading.run(statements.ONE_SNAPSHOT)
@@ -186,6 +213,17 @@ def _naming(name: str) -> Iterator[None]:
         raise DatabaseAway(
             f"{name} cannot be reached: {str(error).strip()}. Run this again once it can be."
         ) from error
+
+
+@contextlib.contextmanager
+def _granted(name: str, needed: str) -> Iterator[None]:
+    """Say which database refuses a login, and what that needs."""
+    try:
+        yield
+    except (psycopg.errors.InsufficientPrivilege, ProgrammingError) as error:
+        if (denied := _DENIED.search(str(error))) is None:
+            raise
+        raise GrantMissing(f"{name}: {denied[0]}. The login {needed}.") from error
 
 
 def _require_broker(name: str, session: psycopg.Connection[Any]) -> None:
