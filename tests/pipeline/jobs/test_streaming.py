@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from tests.pipeline.jobs.thrown import Thrown
 from txnconsole.client import PermissionDenied, TopicNotFound, TxnConsoleError
 from txnconsole.pipeline.java import JavaNotFound
-from txnconsole.pipeline.jobs import streaming
+from txnconsole.pipeline.jobs import run, streaming
 from txnconsole.pipeline.jobs.streaming import StreamingJob, keep_running, run_command
 
 _SPARK = cast("SparkSession", None)
@@ -156,9 +156,28 @@ def _unstarted(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int:
     def fail(*_: object, **__: object) -> SparkSession:
         raise error
 
-    monkeypatch.setattr(streaming, "build_session", fail)
+    monkeypatch.setattr(run, "build_session", fail)
+    return _command(Script())
+
+
+@pytest.mark.parametrize("starts", [False, True])
+def test_a_jvm_that_was_killed_is_named_and_not_the_connection_that_nobody_took(
+    starts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = ConnectionRefusedError(111, "Connection refused")
+    monkeypatch.setattr(run, "build_session", lambda *_, **__: _SPARK)
+    monkeypatch.setattr(run, "stop_session", lambda _spark: None)
+    monkeypatch.setattr(run, "jvm_end", lambda: "by SIGKILL")
+    with capture_logs() as lines:
+        status = _unstarted(refused, monkeypatch) if starts else _command(Script(refused))
+    assert status == 1
+    [line] = lines
+    assert line["event"] == "spark_lost"
+    assert line["error"].startswith("Spark's JVM has ended, by SIGKILL")
+
+
+def _command(script: Script) -> int:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    script = Script()
     try:
         return run_command(StreamingJob("scripted", script.start, script.tidy))
     finally:

@@ -153,8 +153,9 @@ def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
             connection can be made.
     """
     master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
-    spark = build_session(job, master=master, short_job=short_job)
+    spark: SparkSession | None = None
     try:
+        spark = build_session(job, master=master, short_job=short_job)
         yield spark
     except (PySparkException, Py4JJavaError) as error:
         raise SparkFailed(brief(error)) from error
@@ -165,7 +166,8 @@ def spark_for(job: str, *, short_job: bool = True) -> Iterator[SparkSession]:
             f"Spark's JVM has ended, {how}: the machine may have run out of memory. Run it again."
         ) from error
     finally:
-        stop_session(spark)
+        if spark is not None:
+            stop_session(spark)
 
 
 def whole_number(option: str, *, most: int = 2**63 - 1) -> Callable[[str], int]:

@@ -8,7 +8,6 @@ good: then the command ends with status 1 and says why.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 import time
@@ -23,8 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from txnconsole.client import TxnConsoleError
 from txnconsole.pipeline.java import JavaNotFound
-from txnconsole.pipeline.jobs.run import brief
-from txnconsole.pipeline.session import LOCAL_MASTER, build_session, stop_session
+from txnconsole.pipeline.jobs.run import SparkFailed, brief, spark_for
 
 #: What no restart of the query changes: codes of the contract (design/api.md), and a position in
 #: the checkpoint that the topic does not have.
@@ -62,18 +60,15 @@ def run_command(job: StreamingJob) -> int:
     logging.getLogger("httpx").setLevel(logging.WARNING)  # It tells of every request.
     stop = threading.Event()
     _stop_on_signals(stop)
-    master = os.environ.get("TXNCONSOLE_SPARK_MASTER") or LOCAL_MASTER
     try:
-        spark = build_session(job.name, master=master)
-        _stop_on_signals(stop)  # Spark has put a handler of its own in place.
-        try:
+        with spark_for(job.name) as spark:
+            _stop_on_signals(stop)  # Spark has put a handler of its own in place.
             return keep_running(job, spark, stop)
-        finally:
-            stop_session(spark)
-    except (PySparkException, Py4JError, OSError, JavaNotFound) as error:
+    except (SparkFailed, PySparkException, Py4JError, OSError, JavaNotFound) as error:
         if stop.is_set():
             return 0  # A signal to the whole process group ends the JVM at the same time.
-        _log.error("spark_lost", job=job.name, error=brief(error))
+        reason = str(error) if isinstance(error, SparkFailed) else brief(error)
+        _log.error("spark_lost", job=job.name, error=reason)
         return 1
 
 
