@@ -25,7 +25,7 @@ def test_new_coordinators_take_their_turn_in_every_running_process(
     assert {open_txn(other, tc_id=None).tc_id for _ in range(8)} == set(range(4))
     assert engine.scale_coordinators(7) == 4
     assert {open_txn(engine, tc_id=None).tc_id for _ in range(14)} == set(range(7))
-    other._coordinators._known_until = 0.0  # a second later
+    other._coordinator_count._known_until = 0.0  # a second later
     assert {open_txn(other, tc_id=None).tc_id for _ in range(14)} == set(range(7))
     assert open_txn(other, tc_id=6).tc_id == 6
     with pytest.raises(CoordinatorNotFound):
@@ -48,7 +48,7 @@ def test_their_number_never_shrinks_and_the_same_again_changes_nothing(engine: E
 
 def test_two_that_grow_at_once_both_succeed(engine: Engine, other: Engine) -> None:
     at_once(lambda: engine.scale_coordinators(40), lambda: other.scale_coordinators(60))
-    assert engine._coordinators._read() in (60,)
+    assert engine._coordinator_count._read() in (60,)
     other.close()
 
 
