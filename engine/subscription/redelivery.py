@@ -10,7 +10,6 @@ from engine.log.brokers import Brokers
 from engine.log.retry import retry_if_recreated, retry_once_on
 from engine.log.topics import Topics
 from engine.model.message import MessageID
-from engine.model.ranges import Ranges
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.session import Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
@@ -57,13 +56,19 @@ class Redelivery:
             place = self._cursors.place(share.database, share.topic, name)
             holder = self._leases.require(place, consumer)
 
-            def named(
-                session: Session, state: State, place: Place = place, share: Share = share
-            ) -> Ranges:
+            def without_named(
+                session: Session,
+                state: State,
+                place: Place = place,
+                share: Share = share,
+                holder: LeaseHolder = holder,
+            ) -> State:
                 there = share.ledgers[state.partition_id]
-                return self._ledgers.own(place.database, session, state, there)
+                named = self._ledgers.own(place.database, session, state, there)
+                entered = self._leases.enter(place, state, holder)
+                return entered.give_back(named & entered.dispatch.in_flight(consumer))
 
-            self._give_back(place, list(share.offsets), named, consumer, holder)
+            self._change(place, list(share.offsets), without_named)
 
     @retry_if_recreated
     @retry_once_on(SubscriptionReplaced)
@@ -77,55 +82,42 @@ class Redelivery:
         topic = self._topics.get(name.topic)
         home = self._cursors.place(self._brokers.get(topic.brokers[0]), topic, name)
         passed = self._leases.leave(home, consumer)
+
+        def without_consumer(session: Session, state: State) -> State:
+            del session
+            back = state.give_back(state.dispatch.in_flight(consumer))
+            return _without(back, consumer, passed)
+
         for database in self._brokers.of_topic(topic):
             place = self._cursors.refreshed(self._cursors.place(database, topic, name))
             with database.session() as session:
                 rows = session.all("cursors", subscription_id=place.subscription_id)
             for row in rows:
-                self._give_back(place, [row.partition_id], _everything, consumer, passed=passed)
+                self._change(place, [row.partition_id], without_consumer)
 
-    def _give_back(
+    def _change(
         self,
         place: Place,
         partition_ids: Sequence[int],
-        wanted: Callable[[Session, State], Ranges],
-        consumer: str,
-        holder: LeaseHolder | None = None,
-        *,
-        passed: int = 0,
+        changed: Callable[[Session, State], State],
     ) -> None:
-        """Give back messages that a consumer has.
-
-        Args:
-            wanted: which messages; those that the consumer does not have are ignored.
-            holder: the consumer with its epoch; None when it leaves for good.
-            passed: when it leaves, the first epoch after its own. It fences calls of the consumer
-                that another process still lets through.
-        """
+        """Give messages back in some partitions, each as its state says then."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
-            changes = []
-            for state in states:
-                after = state
-                if holder is not None:
-                    after = self._leases.enter(place, state, holder)
-                back = wanted(session, state) & after.dispatch.in_flight(consumer)
-                after = after.give_back(back)
-                if holder is None:
-                    after = _without(after, consumer, passed)
-                if after.dispatch != state.dispatch:
-                    changes.append(Change(before=state, after=after))
+            both = [(state, changed(session, state)) for state in states]
+            changes = [
+                Change(before=before, after=after)
+                for before, after in both
+                if after.dispatch != before.dispatch
+            ]
             return changes, None
 
         self._cursors.change(place, partition_ids, decide, durable=False)
 
 
-def _everything(session: Session, state: State) -> Ranges:
-    del session
-    return state.dispatch.in_flight()
-
-
 def _without(state: State, consumer: str, passed: int) -> State:
+    """A state in which a consumer that has left is not present. ``passed``: the first epoch after
+    its own; it fences calls of the consumer that another process still lets through."""
     present = {who: until for who, until in state.dispatch.present.items() if who != consumer}
     dispatch = msgspec.structs.replace(state.dispatch, present=present)
     if passed <= dispatch.epoch:
