@@ -104,12 +104,20 @@ def test_a_task_that_failed_once_does_not_fire(engine: Engine) -> None:
     assert fired("TxnconsoleTasksFail", lived(12, fail)) == {}
 
 
+def test_a_task_that_was_killed_once_fires_with_the_next_scrape(engine: Engine) -> None:
+    def kill(second: int) -> None:
+        if second == 60:
+            engine.figures.count(FigureName.TASKS_KILLED, "take_snapshots")
+
+    assert fired("TxnconsoleTasksKilled", lived(4, kill)) == {"take_snapshots": 60.0 + _EVERY}
+
+
 @pytest.mark.usefixtures("valkey_url")
 @pytest.mark.parametrize("result", ["failed", None])
 def test_a_task_that_is_never_done_fires_whether_it_fails_or_is_killed(
     engine: Engine, others: Callable[[], None], result: str | None
 ) -> None:
-    """One that the time limit kills each time is not counted at all."""
+    """One that the time limit kills each time is counted as neither."""
 
     def run(second: int) -> None:
         others()
