@@ -21,7 +21,7 @@ SOURCES = [
 MADE = {"build/openapi.json", "build/soak.json", "login.json", "tour.py"}
 #: PostgreSQL's and OpenTelemetry's.
 FOREIGN = {
-    *("pg_basebackup", "pg_dumpall", "parentbased_traceidratio", "ssl_ca_certs"),
+    *("pg_basebackup", "pg_dumpall", "parentbased_traceidratio", "ssl_ca_certs", "max_fails"),
     *("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_TRACES_SAMPLER_ARG"),
 }
 

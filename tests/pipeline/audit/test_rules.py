@@ -64,8 +64,11 @@ def united() -> tuple[dict[str, list[Row]], Row]:
 def of_another_coordinator(case: Case) -> None:
     """Transactions with the same numbers, which have ended the other way, with more messages each;
     its low water marks cover them all."""
-    own = {"tc_id": case.tc_id + len(CASES)}
-    rows = {name: list(rows) for name, rows in case.tables.items()}
+    own = {"tc_id": case.own + len(CASES)}
+    rows = {
+        name: [row for row in rows if row["tc_id"] in (case.own, None)]
+        for name, rows in case.tables.items()
+    }
     committed = {
         row["sequence"]: row["status"] in ("ABORTED", "ABORTING") for row in rows["headers"]
     }

@@ -13,6 +13,8 @@ SIDECAR, COMPACTED = "/sidecar", "/compacted"
 LAYOUTS = {SIDECAR: "sidecar", COMPACTED: "compacted"}
 #: How many transactions the archive keeps in one row.
 CHUNK = 16_384
+#: What a case's other coordinator has more than its own.
+ANOTHER = 1000
 _STEPS = itertools.count()
 
 #: What a case is to find: the rule, the log (``""``, ``":1"``, ``"/sidecar"``), the transaction
@@ -28,8 +30,18 @@ class Case:
         self.topic = f"public/default/{name}"
         self.turn_to(0)
         self.tables: dict[str, list[Row]] = {table: [] for table in TABLES}
+        self.own = tc_id
+        self.let_be_of(tc_id)
+
+    def let_be_of(self, tc_id: int) -> None:
+        """Let what is added be of this coordinator, whose transactions begin with the first."""
         self.tc_id, self._sequences = tc_id, itertools.count()
         self.add("issued", next_sequence=2 * CHUNK)
+
+    @property
+    def another(self) -> int:
+        """A coordinator whose transactions have the same numbers."""
+        return self.own + ANOTHER
 
     def turn_to(self, number: int, broker: str = "broker-1") -> None:
         self.number = number
@@ -93,6 +105,22 @@ class Case:
         self.index(txn, first, at, at + 1, aborted=kind == "A")
         return txn
 
+    def committed(self, txn: int, first: int, last: int, at: int) -> None:
+        """As :meth:`ended`, of a transaction that is known already."""
+        told = {"first_offset": first, "last_offset": last, "messages": last - first + 1}
+        self.add("participants", sequence=txn, home_id=self.place["log_id"], **told)
+        self.data(txn, first, last)
+        self.marker(txn, at)
+        self.fence(txn, at, first, last)
+        self.index(txn, first, at, at + 1)
+
+    def still_open(self, txn: int, first: int, last: int) -> None:
+        """As :meth:`ongoing`, of a transaction that is known already."""
+        self.add("participants", sequence=txn, home_id=self.place["log_id"], messages=None)
+        self.data(txn, first, last)
+        at = {"first_offset": first, "last_offset": last, "messages": last - first + 1}
+        self.add("ongoing", sequence=txn, **at)
+
     def ongoing(self, first: int, last: int, *, status: str = "OPEN", log: str = "") -> int:
         txn = self.txn(status)
         self.data(txn, first, last, log, txn_messages=last - first + 1 if log else None)
@@ -119,6 +147,22 @@ class Case:
         self.fence(txn, commit, commit, commit + messages - 1)
         return txn
 
+    def compacted_in_part(
+        self, txn: int, messages: int, moved: int, *, commit: int, waits_at: int
+    ) -> None:
+        """A committed transaction in a sidecar-buffered partition, the first of whose messages
+        compaction has moved."""
+        last, marker = commit + messages - 1, waits_at + messages
+        told = {"first_offset": commit, "last_offset": last, "messages": messages}
+        self.add("participants", sequence=txn, home_id=self.place["log_id"], **told)
+        self.marker(txn, commit, last_offset=last, txn_messages=messages)
+        self.fence(txn, commit, commit, last)
+        if moved:
+            self.data(txn, commit, commit + moved - 1, COMPACTED)
+        self.data(txn, waits_at + moved, marker - 1, SIDECAR, txn_messages=messages)
+        self.marker(txn, marker, log=SIDECAR)
+        self.index(txn, waits_at, marker, marker + 1, SIDECAR, commit_offset=commit)
+
     def fence(
         self, txn: int, at: int, first: int | None, last: int | None, *, aborted: bool = False
     ) -> Row:
@@ -144,6 +188,12 @@ class Case:
         what = {"subscription": "s", "ack_type": "INDIVIDUAL", "step": next(_STEPS)}
         span = {"lower": lower, "upper": upper, "call_id": 0}
         self.add("ack_steps", sequence=txn, op=op, **what | span | row)
+
+    def given_back(self, txn: int) -> None:
+        """An abort of an acknowledgement of the first message."""
+        self.step(txn, "ACK", 0, 1)
+        self.step(txn, "ABORT", 0, 1)
+        self.ended_ack(txn, aborted=True)
 
     def ended_ack(self, txn: int, *, aborted: bool, messages: int = 1) -> None:
         fence = {"subscription": "s", "topic": self.topic, "sequence": txn}

@@ -67,6 +67,20 @@ def of_a_fence_under_way(case: Case) -> Found:
     return {("decision", "", wrong)}
 
 
+def of_a_fence_without_a_marker_where_others_have_one(case: Case) -> Found:
+    """Another transaction, another coordinator's of the same number, itself on another broker."""
+    case.log(end=6)
+    wrong, _ = case.txn("COMMITTING"), case.ended(0, 1, 2)
+    case.add("fence", sequence=wrong, aborted=True)
+    case.turn_to(0, "broker-2")
+    case.log(end=3)
+    case.committed(wrong, 0, 1, 2)
+    case.turn_to(0)
+    case.let_be_of(case.another)
+    assert case.ended(3, 4, 5) == wrong
+    return {("decision", "", wrong)}
+
+
 def of_archived_transactions(case: Case) -> Found:
     """At the edges of bytes and chunks of the archive; the last of each kind ended the other way,
     and one is in no chunk."""
@@ -94,11 +108,15 @@ def of_a_marker_missing_of_an_archived_transaction(case: Case) -> Found:
 
 
 def of_low_water_marks(case: Case) -> Found:
-    """A mark covers its own transaction, and not the next."""
-    case.log(end=6)
-    covered, next_one = case.ended(0, 1, 2), case.ended(3, 4, 5)
+    """A mark covers its own transaction, and not the next; another partition's is lower."""
+    case.log(end=9)
+    first, covered, next_one = case.ended(0, 1, 2), case.ended(3, 4, 5), case.ended(6, 7, 8)
     case.tables["fence"].clear()
     case.add("marks", low_water_mark=covered)
+    case.turn_to(1)
+    case.log(end=1)
+    case.plain(0)
+    case.add("marks", low_water_mark=first)
     return {("fence", "", next_one)}
 
 
@@ -183,8 +201,8 @@ def without_deduplication(case: Case) -> Found:
 
 
 def of_opposite_markers_in_one_log(case: Case) -> Found:
-    case.log(end=4)
-    txn = case.ended(0, 1, 2)
+    case.log(end=7)
+    txn, _ = case.ended(0, 1, 2), case.ended(4, 5, 6)
     case.marker(txn, 3, "A")
     return {("opposite_markers", "", txn)}
 
@@ -234,6 +252,25 @@ def of_opposite_ends_of_two_partitions(case: Case) -> Found:
     return {("decision", ":1", txn)}
 
 
+def of_an_end_that_has_reached_one_partition_of_three(case: Case) -> Found:
+    """Another coordinator's transaction of the same number is open beside it."""
+    txn = case.txn("COMMITTING")
+    case.tables["participants"].clear()
+    case.turn_to(1)
+    case.log(end=3)
+    case.committed(txn, 0, 1, 2)
+    case.turn_to(2)
+    case.log(end=5, first_ongoing_offset=2)
+    case.plain(0, 1)
+    case.still_open(txn, 2, 4)
+    case.turn_to(0)
+    case.log(end=3, first_ongoing_offset=0)
+    case.still_open(txn, 0, 1)
+    case.let_be_of(case.another)
+    assert case.ongoing(2, 2) == txn
+    return set()
+
+
 def of_index_rows_of_others(case: Case) -> Found:
     """One names another transaction; one stands where the log starts, and nothing with it."""
     case.log(end=13, log_start=9)
@@ -244,6 +281,40 @@ def of_index_rows_of_others(case: Case) -> Found:
     case.index(txn, 8, 9, 10)
     wrong = {("index_row_wrong", "", txn), ("index_row_unfounded", "", other)}
     return wrong | {("index_row_unfounded", "", txn)}
+
+
+def of_one_index_row_of_two(case: Case) -> Found:
+    case.log(end=6)
+    lost, _ = case.ended(0, 1, 2), case.ended(3, 4, 5)
+    case.tables["index"].pop(0)
+    return {("index_row_missing", "", lost)}
+
+
+def of_an_index_row_of_a_marker_without_messages(case: Case) -> Found:
+    """A sidecar log has such."""
+    case.log(end=1)
+    txn = case.txn()
+    case.marker(txn, 0)
+    case.fence(txn, 0, None, None)
+    case.index(txn, 0, 0, 1)
+    case.tables["participants"].clear()
+    return {(rule, "", txn) for rule in ("index_row_unfounded", "participant")}
+
+
+def of_an_index_row_for_another_coordinators_transaction(case: Case) -> Found:
+    """Of the same number; in another partition and on another broker it would be right there."""
+    txn = case.txn()
+    case.tables["participants"].clear()
+    for number, broker in ((1, "broker-1"), (0, "broker-2")):
+        case.turn_to(number, broker)
+        case.log(end=3)
+        case.committed(txn, 0, 1, 2)
+    case.turn_to(0)
+    case.log(end=3)
+    case.let_be_of(case.another)
+    assert case.ended(0, 1, 2) == txn
+    case.tables["index"][-1]["tc_id"] = case.own
+    return {(rule, "", txn) for rule in ("index_row_wrong", "index_row_unfounded")}
 
 
 def of_several_that_are_open(case: Case) -> Found:

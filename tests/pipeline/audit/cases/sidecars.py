@@ -101,3 +101,33 @@ def of_compacted_commits(case: Case) -> Found:
     case.data(dropped, 0, 1, COMPACTED)
     case.plain(6)
     return {("commit_misplaced", "", shifted), ("gap", COMPACTED, shifted)}
+
+
+def of_commits_that_are_compacted_in_part(case: Case) -> Found:
+    """A transaction in two partitions and on another broker, another beside it, another
+    coordinator's of the same number: each with other numbers of messages, moved and waiting."""
+    txn = case.txn()
+    case.tables["participants"].clear()
+    for number, broker, messages, moved, side in (
+        (0, "broker-1", 3, 1, 25),
+        (1, "broker-1", 5, 2, 6),
+        (0, "broker-2", 7, 4, 8),
+    ):
+        case.turn_to(number, broker)
+        case.sidecar(home=20, side=side)
+        case.compacted_in_part(txn, messages, moved, commit=0, waits_at=0)
+        case.plain(messages, 9)
+        case.plain(16, 19)
+    case.turn_to(1)
+    case.plain(10, 15)
+    case.turn_to(0, "broker-2")
+    case.plain(10, 15)
+    case.turn_to(0)
+    beside = case.txn()
+    case.tables["participants"].pop()
+    case.compacted_in_part(beside, 2, 1, commit=10, waits_at=10)
+    case.let_be_of(case.another)
+    assert case.txn() == txn
+    case.tables["participants"].pop()
+    case.compacted_in_part(txn, 4, 0, commit=12, waits_at=20)
+    return set()

@@ -120,6 +120,39 @@ def of_what_was_given_back(case: Case) -> Found:
     return set()
 
 
+def of_what_was_given_back_where_others_had_it(case: Case) -> Found:
+    """By a commit, which had nothing there: another transaction had, another coordinator's of the
+    same number, itself in another partition and on another broker."""
+    final, another = case.txn("COMMITTING"), case.txn("ABORTED")
+    for number, broker in ((1, "broker-1"), (0, "broker-2"), (0, "broker-1")):
+        case.turn_to(number, broker)
+        case.log(end=1)
+        case.plain(0)
+        case.subscribed()
+        case.ended_ack(final, aborted=False)
+        if case.place != {"broker": "broker-1", "log_id": f"{case.topic}:0"}:
+            case.step(final, "ACK", 0, 1)
+            case.step(final, "COMMIT", 0, 1)
+            case.add("acked", subscription="s", lower=0, upper=1)
+    case.given_back(another)
+    case.let_be_of(case.another)
+    case.given_back(case.txn("ABORTED"))
+    case.tc_id = case.own
+    case.step(final, "ABORT", 0, 1)
+    return set()
+
+
+def of_what_was_given_back_while_open(case: Case) -> Found:
+    """Its coordinator has decided nothing."""
+    case.log(end=1)
+    case.plain(0)
+    case.subscribed()
+    txn = case.txn("OPEN")
+    case.step(txn, "ACK", 0, 1)
+    case.step(txn, "ABORT", 0, 1)
+    return {("ack_decision", "", txn), ("ack_fence", "", txn)}
+
+
 def of_a_message_given_back_by_a_commit(case: Case) -> Found:
     """The last of those that the transaction had."""
     case.log(end=4)
@@ -140,6 +173,7 @@ def of_acknowledgements_undone(case: Case) -> Found:
     case.log(end=12)
     case.plain(0, 11)
     case.subscribed(mark_delete=2)
+    case.subscribed(subscription="other")
     case.add("acked", subscription="s", lower=4, upper=8)
     case.add("acked", subscription="other", lower=9, upper=10)
     whole, undone = case.txn(), case.txn()
@@ -164,6 +198,25 @@ def of_a_subscriptions_marks(case: Case) -> Found:
     return {("ack_fence", "", forgotten)}
 
 
+def of_an_end_that_others_fences_know(case: Case) -> Found:
+    """Of another topic's subscription of the same name; here of another transaction, and of
+    another coordinator's of the same number."""
+    case.log(end=2)
+    case.plain(0, 1)
+    case.subscribed(mark_delete=1)
+    forgotten, fenced, another = (case.txn() for _ in range(3))
+    elsewhere = {"subscription": "s", "topic": f"{case.topic}-elsewhere"}
+    for at, txn in enumerate((forgotten, fenced)):
+        case.step(txn, "COMMIT", at, at + 1)
+        case.ended_ack(another, aborted=False)
+    case.add("ack_marks", **elsewhere, low_water_mark=forgotten)
+    case.add("ended_acks", **elsewhere, sequence=fenced, aborted=False, messages=1)
+    case.let_be_of(case.another)
+    for txn in (case.txn(), case.txn()):
+        case.ended_ack(txn, aborted=False)
+    return {("ack_fence", "", txn) for txn in (forgotten, fenced)}
+
+
 def of_a_subscription_without_marks(case: Case) -> Found:
     case.log(end=1)
     case.plain(0)
@@ -186,8 +239,50 @@ def of_another_holder(case: Case) -> Found:
     return {("pending_ack_log", "", txn) for txn in (found, told, kind)}
 
 
+def of_what_is_held_elsewhere_too(case: Case) -> Found:
+    """In another partition, on another broker, of another subscription; and another coordinator's
+    transactions of the same numbers hold it here."""
+    found, told = case.txn("OPEN"), case.txn("OPEN")
+
+    def hold(subscription: str = "s") -> None:
+        for at, txn in enumerate((found, told)):
+            case.holds(txn, at, at + 1, subscription)
+
+    for number, broker in ((1, "broker-1"), (0, "broker-2"), (0, "broker-1")):
+        case.turn_to(number, broker)
+        case.log(end=2)
+        case.plain(0, 1)
+        case.subscribed()
+        hold()
+    case.tables["ack_steps"][-2:] = case.tables["ack_steps"][-1:]
+    case.tables["pending_acks"].pop()
+    case.subscribed(subscription="other")
+    hold("other")
+    case.let_be_of(case.another)
+    assert (case.txn("OPEN"), case.txn("OPEN")) == (found, told)
+    hold()
+    return {("pending_ack_log", "", txn) for txn in (found, told)} | {
+        ("pending_ack_twice", "", found)
+    }
+
+
+def of_transactions_that_were_never_issued(case: Case) -> Found:
+    """One has written, one holds a message; another of each kind is known."""
+    case.log(end=4, first_ongoing_offset=0)
+    written, holder = case.ongoing(0, 0), case.txn("OPEN")
+    case.tables["headers"].clear()
+    case.tables["participants"].clear()
+    case.ended(1, 2, 3)
+    case.tables["index"][-1]["last_stable_offset"] = 0
+    case.subscribed()
+    case.holds(holder, 0, 1)
+    case.holds(case.txn("OPEN"), 1, 2)
+    return {("unknown_transaction", "", txn) for txn in (written, holder)}
+
+
 def of_an_end_that_another_subscriptions_fence_knows(case: Case) -> Found:
-    """It holds nothing there any more; here it still may. Of another the coordinator knows."""
+    """It holds nothing there any more, nor of another topic's; here it still may. Of another the
+    coordinator knows."""
     case.log(end=2)
     case.plain(0, 1)
     case.subscribed()
@@ -195,6 +290,8 @@ def of_an_end_that_another_subscriptions_fence_knows(case: Case) -> Found:
     case.holds(other, 0, 1)
     case.ended_ack(other, aborted=False)
     case.tables["ended_acks"][-1]["subscription"] = "other"
+    case.ended_ack(other, aborted=False)
+    case.tables["ended_acks"][-1]["topic"] = "public/default/of-duplicates"
     case.holds(ended, 1, 2)
     return {("pending_ack_ended", "", ended)}
 
@@ -253,6 +350,25 @@ def of_dead_letters(case: Case, dead: str = "") -> Found:
     return set() if dead else {("dead_letter_lost", "", None)}
 
 
+def of_dead_letters_twice_where_that_is_no_error(case: Case) -> Found:
+    """Their topic keeps no producers, though it does on another broker."""
+    of_dead_letters(case)
+    case.tables["logs"][-1]["deduplication"] = False
+    producer = case.tables["letters_before"][-1]["producer"]
+    case.tables["letters_before"][-1] |= {"issued": 1, "waiting": []}
+    case.turn_to(1)
+    case.log(end=1, deduplication=False)
+    case.plain(0, producer_name=producer, sequence_id=0)
+    for number in (0, 1):
+        case.turn_to(number, "broker-2")
+        case.log(end=1)
+        case.plain(0)
+    case.turn_to(2)
+    case.log(end=1)
+    case.plain(0)
+    return set()
+
+
 def of_dead_letters_whose_topic_is_not_audited(case: Case) -> Found:
     return of_dead_letters(case, "public/default/elsewhere")
 
@@ -272,7 +388,8 @@ def of_an_end_that_only_another_subscription_knows(case: Case) -> Found:
 
 
 def of_what_a_coordinator_was_told_of_each_subscription(case: Case) -> Found:
-    """Two transactions have another number of messages of each; of a third it lists one alone."""
+    """Two transactions have another number of messages of each, and of one of another topic; of a
+    third it lists others alone. Of a fourth it has no header any more, of which is told already."""
     case.log(end=2)
     case.plain(0, 1)
     case.subscribed()
@@ -282,10 +399,26 @@ def of_what_a_coordinator_was_told_of_each_subscription(case: Case) -> Found:
             about = {"topic": case.topic, "subscription": subscription, "sequence": txn}
             case.add("ended_acks", **about, aborted=False, messages=messages + more)
             case.add("acknowledgers", **about, acked_messages=messages + more)
-    unlisted = case.txn("OPEN")
+            elsewhere = about | {"topic": f"{case.topic}-elsewhere"}
+            case.add("acknowledgers", **elsewhere, acked_messages=messages + more + 1)
+    unlisted, archived = case.txn("OPEN"), case.txn()
     case.holds(unlisted, 0, 1)
-    case.tables["acknowledgers"][-1]["subscription"] = "other"
-    return {("ack_participant", "", unlisted)}
+    listed = case.tables["acknowledgers"].pop()
+    case.tables["acknowledgers"] += [
+        listed | other
+        for other in (
+            {"subscription": "other"},
+            {"topic": f"{case.topic}-elsewhere"},
+            {"tc_id": case.another},
+        )
+    ]
+    case.archive([archived], [])
+    case.holds(archived, 1, 2)
+    case.tables["acknowledgers"].pop()
+    case.let_be_of(case.another)
+    for _ in range(archived + 1):
+        case.txn()
+    return {("ack_participant", "", unlisted), ("pending_ack_ended", "", archived)}
 
 
 def of_a_subscription_on_two_brokers(case: Case) -> Found:

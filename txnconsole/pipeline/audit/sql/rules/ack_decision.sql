@@ -20,8 +20,6 @@ FROM (
     SELECT b.broker, b.log_id, b.subscription, b.tc_id, b.sequence, true, 'pending-ack log',
         min(greatest(b.lower, a.lower))
     FROM {ack_steps} b
-    JOIN {outcomes} d ON d.tc_id = b.tc_id AND d.sequence = b.sequence
-        AND d.status IN ('COMMITTING', 'COMMITTED')
     JOIN {ack_steps} a ON a.broker = b.broker AND a.log_id = b.log_id
         AND a.subscription = b.subscription AND a.tc_id = b.tc_id AND a.sequence = b.sequence
         AND a.step < b.step AND a.lower < b.upper AND b.lower < a.upper
