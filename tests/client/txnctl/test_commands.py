@@ -26,6 +26,16 @@ def test_arguments_are_named_in_one_way() -> None:
     assert {name for name in named if name != name.upper()} == set()
 
 
+def test_every_option_says_what_it_is_for() -> None:
+    silent = [
+        (leaf.name, part.name)
+        for leaf in _leaves(command())
+        for part in leaf.params
+        if part.param_type_name == "option" and not getattr(part, "help", None)
+    ]
+    assert silent == []
+
+
 def test_topics_are_created_described_and_deleted(txnctl: Txnctl, server: Served) -> None:
     name = server.topic()
     assert txnctl("topics", "create", name, "--partitions", "2").code == 0

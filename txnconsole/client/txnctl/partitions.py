@@ -196,8 +196,8 @@ def blockers(
 def log(
     context: typer.Context,
     partition: PartitionArgument,
-    from_offset: Annotated[int, typer.Option("--from", min=0)] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
+    from_offset: Annotated[int, typer.Option("--from", min=0, help="An offset.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show so many at most.")] = 50,
 ) -> None:
     """Show the log as it stands: every entry, visible or not."""
     session = session_of(context)

@@ -72,7 +72,9 @@ def create(
         typer.Option(help="marker or sidecar; marker when it is left out of a new topic."),
     ] = None,
     retention: Annotated[float | None, typer.Option(min=0, help="Hours.")] = None,
-    retention_bytes: Annotated[int | None, typer.Option(min=1)] = None,
+    retention_bytes: Annotated[
+        int | None, typer.Option(min=1, help="What is kept at least, for each partition.")
+    ] = None,
 ) -> None:
     """Create a topic, find it as it is, or let it grow partitions."""
     session = session_of(context)

@@ -111,10 +111,12 @@ _ACK_IMPACT = (
 def list_them(
     context: typer.Context,
     status: Annotated[list[str] | None, typer.Option(help="Repeatable, e.g. OPEN.")] = None,
-    owner: Annotated[str | None, typer.Option()] = None,
-    client: Annotated[str | None, typer.Option()] = None,
+    owner: Annotated[str | None, typer.Option(help="Whose they are.")] = None,
+    client: Annotated[str | None, typer.Option(help="Which program opened them.")] = None,
     topic: Annotated[str | None, typer.Option(help="Takes part in it.")] = None,
-    coordinator: Annotated[int | None, typer.Option()] = None,
+    coordinator: Annotated[
+        int | None, typer.Option(help="The number before the colon of an id.")
+    ] = None,
     min_age: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
     overdue: Annotated[bool, typer.Option("--overdue", help="Past the deadline.")] = False,
     opened_after: Moment = None,
