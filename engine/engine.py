@@ -199,12 +199,15 @@ class Engine:
         for name, url in self._urls.items():
             kind = "coordinator" if name == "coordinator" else "broker"
             applied += [f"{name}: {step}" for step in migrate(url, kind)]
-        self._coordinator_count.at_least(self.settings.coordinators)
-        for broker in self._brokers:
-            if join(self._database, broker, anew=broker.name in anew):
-                applied.append(f"{broker.name}: has become a broker")
-            elif broker.name in anew:
-                applied.append(f"{broker.name}: not begun anew, its database has been a broker's")
+        # Brokers that have not joined yet have nothing to compare the coordinators with.
+        with self._database.as_it_is():
+            self._coordinator_count.at_least(self.settings.coordinators)
+            for broker in self._brokers:
+                if join(self._database, broker, anew=broker.name in anew):
+                    applied.append(f"{broker.name}: has become a broker")
+                elif broker.name in anew:
+                    step = "not begun anew, its database has been a broker's"
+                    applied.append(f"{broker.name}: {step}")
         return applied
 
     def scale_coordinators(self, count: int) -> int:

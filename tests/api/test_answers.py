@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.api.conftest import Caller
 from tests.api.test_rights import REQUESTS, request_of, world
@@ -47,6 +48,7 @@ def test_every_answer_has_an_example_that_its_struct_takes() -> None:
         msgspec.convert(example, answer)
 
 
+@pytest.mark.deep
 def test_the_examples_are_what_a_server_answers(
     world: Caller, as_role: Callable[..., Caller]
 ) -> None:

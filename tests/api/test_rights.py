@@ -25,6 +25,8 @@ from txnconsole.api.urls import urlpatterns
 from txnconsole.jobs.models import Job
 from txnconsole.runs.models import PipelineRun
 
+pytestmark = pytest.mark.deep
+
 V, P, C = Role.VIEWER, Role.PRODUCER, Role.CONSUMER
 OP, A = Role.OPERATOR, Role.ADMIN
 EVERYBODY = {V, P, C, OP, A}

@@ -34,6 +34,8 @@ from tests.engine.support import (
     sql,
 )
 
+pytestmark = pytest.mark.deep
+
 COMMIT, ABORT = TxnAction
 _OTHER = TopicName("public", "other", TOPIC.topic)
 _EMPTY = (TopicName("other", "default", TOPIC.topic), TopicName("public", "default", "trains"))

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
+from structlog.testing import capture_logs
 
 from engine import Engine
 from tests.engine.support import make_topic
@@ -35,7 +36,9 @@ def test_empty_databases_are_filled(databases: Databases, monkeypatch: pytest.Mo
         monkeypatch.setattr(settings, "BROKER_DATABASE_URLS", [broker])
         wiring.close()
         try:
-            call_command("migrate_engine")
+            with capture_logs() as logs:
+                call_command("migrate_engine")
+            assert [each for each in logs if each["log_level"] == "warning"] == []
             assert wiring.engine().coordinator.open(owner="first").txn_id.sequence == 0
         finally:
             wiring.close()

@@ -16,6 +16,8 @@ from txnconsole.access.roles import Role
 from txnconsole.api.endpoint import operation_of
 from txnconsole.pulsar.urls import urlpatterns
 
+pytestmark = pytest.mark.deep
+
 V, OP, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN
 PEOPLE = {V, OP, A}
 _P0 = f"{TOPIC}-partition-0"

@@ -14,6 +14,8 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from tests.console.views.test_partition import words
 
+pytestmark = pytest.mark.deep
+
 #: A list, and the beginning of the ids of its rows.
 LISTS = {
     "topics": "topic-",

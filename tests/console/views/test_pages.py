@@ -40,6 +40,7 @@ def test_an_anonymous_request_is_sent_to_the_login_and_back(db: None, page: str)
     assert answer["Location"].startswith("/login?next=/")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("page", PAGES)
 def test_a_viewer_reads_every_page_under_the_policy(
     orders: Orders, viewer: Client, page: str

@@ -251,6 +251,7 @@ def test_a_commit_gives_back_what_an_unconfirmed_call_over_brokers_claimed(
     assert [cursor.backlog for cursor in left] == [1, 1]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("buffer", BufferKind)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_dry_run_tells_what_the_end_then_does(

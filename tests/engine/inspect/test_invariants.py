@@ -347,6 +347,7 @@ DAMAGE: dict[str, tuple[Callable[[Engine], object], set[tuple[int, str]]]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_found_and_named(engine: Engine, damage: str) -> None:
     busy(engine)
