@@ -294,27 +294,25 @@ class Database:
             self._pool_cache.dismiss()
             self._pool.drain()
             raise self._unavailable(f"{self.name} {what}.") from error
-        if isinstance(error, PoolTimeout):
-            # The connections that exist are sound: others have them, if there are any.
-            reason = f"{self.name} cannot serve this now: {_first_line(error)}."
-            if self._refusal:
-                reason = f"{reason.rstrip('.')} ({self._refusal})."
-            if self._pool_cache.is_away:
-                absences.note(self.name, reason)
-            raise self._unavailable(reason) from error
         if isinstance(error, (*_OUT_OF_TIME, *_CONFLICTS)):
             raise TimeLimitExceeded(
                 f"{self.name} was not done in time: {_first_line(error)}."
             ) from error
         if _is_lost(error):
-            # After a restart of the server every connection is dead: drop all of them now, so that
-            # not every caller has to find one.
-            self._pool_cache.dismiss()
-            with contextlib.suppress(pg.DatabaseError):
-                self._pool.check()
-            raise self._unavailable(
-                f"{self.name} cannot serve this now: {_first_line(error)}."
-            ) from error
+            reason = f"{self.name} cannot serve this now: {_first_line(error)}"
+            if isinstance(error, PoolTimeout):
+                # The connections that exist are sound: others have them, if there are any.
+                if self._refusal:
+                    reason = f"{reason} ({self._refusal})"
+                if self._pool_cache.is_away:
+                    absences.note(self.name, f"{reason}.")
+            else:
+                # After a restart of the server every connection is dead: drop all of them now, so
+                # that not every caller has to find one.
+                self._pool_cache.dismiss()
+                with contextlib.suppress(pg.DatabaseError):
+                    self._pool.check()
+            raise self._unavailable(f"{reason}.") from error
 
 
 class _Borrowing(contextlib.AbstractContextManager[Session]):

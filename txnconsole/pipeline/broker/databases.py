@@ -113,7 +113,7 @@ class Databases:
             GrantMissing: the login may not read it.
             psycopg.OperationalError: the snapshot is gone.
         """
-        with _granted(name, _READER), self.connect(name) as connection, connection.transaction():
+        with self.connect(name) as connection, _granted(name, _READER), connection.transaction():
             connection.execute(statements.ONE_SNAPSHOT)
             if snapshot is not None:
                 connection.execute(statements.adopt(snapshot))
@@ -131,9 +131,13 @@ class Databases:
             session = psycopg.connect(
                 _session(self.urls[name]), autocommit=True, row_factory=namedtuple_row
             )
-        if name != COORDINATOR:
+        try:
             with _granted(name, _READER):
-                _require_broker(name, session)
+                if name != COORDINATOR:
+                    _require_broker(name, session)
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def now(self) -> datetime:
@@ -231,7 +235,6 @@ def _require_broker(name: str, session: psycopg.Connection[Any]) -> None:
     members = [broker for (broker,) in session.execute(statements.named("membership"))]
     if members == [name]:
         return
-    session.close()
     found = members[0] if members else "a database that has never been a broker's"
     raise OtherDatabase(
         f"{name} is not at its address: {found} is. Give the addresses of the brokers in the order"
