@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from engine.coordinator.due import Participant
 from engine.coordinator.statements import RECORD_ENDS, RecordedRow
-from engine.log.rows import txn_of
 from engine.model.transaction import EndCommand, EndFault, EndResult
 from engine.model.txn_id import TxnID, id_lists
 from engine.model.txn_status import TxnAction
@@ -16,23 +16,23 @@ from engine.postgres.session import Row, Session
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One participant's answer. ``row``: the participant, a row of ``due_ends``. ``state``: what is
-    recorded, None when the participant has to be asked again."""
+    """One participant's answer. ``state``: what is recorded, None when the participant has to be
+    asked again."""
 
-    row: Row
+    participant: Participant
     state: str | None
     result: EndResult
 
     @classmethod
-    def of(cls, row: Row, command: EndCommand, result: EndResult) -> Self:
+    def of(cls, participant: Participant, command: EndCommand, result: EndResult) -> Self:
         """The answer with the result of a command."""
         done = "committed" if command.action is TxnAction.COMMIT else "aborted"
-        return cls(row, done if result.error in (None, EndFault.GONE) else None, result)
+        return cls(participant, done if result.error in (None, EndFault.GONE) else None, result)
 
     @classmethod
-    def failed(cls, row: Row, message: str) -> Self:
+    def failed(cls, participant: Participant, message: str) -> Self:
         """The answer when nothing is known of the result: the participant is asked again."""
-        return cls(row, None, EndResult(txn_id=txn_of(row), error=message))
+        return cls(participant, None, EndResult(txn_id=participant.txn_id, error=message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,14 @@ class Answers:
         rows = session.ask(
             RECORD_ENDS,
             *_keys(partitions),
-            [answer.row.partition for answer in partitions],
+            [answer.participant.place[1] for answer in partitions],
             [answer.state for answer in partitions],
             [answer.result.first_offset for answer in partitions],
             [answer.result.last_offset for answer in partitions],
             *_results(partitions),
             *_keys(subscriptions),
-            [answer.row.subscription for answer in subscriptions],
-            [answer.row.broker for answer in subscriptions],
+            [answer.participant.place[1] for answer in subscriptions],
+            [answer.participant.broker for answer in subscriptions],
             [answer.state for answer in subscriptions],
             *_results(subscriptions),
             *id_lists(sorted(concluded)).values(),
@@ -100,9 +100,9 @@ class Answers:
 
 
 def _keys(answers: Sequence[Answer]) -> list[list[Any]]:
-    rows = [answer.row for answer in answers]
-    names = ("tc_id", "sequence", "topic_id")
-    return [[getattr(row, name) for row in rows] for name in names]
+    asked = [answer.participant for answer in answers]
+    txn_ids = id_lists(participant.txn_id for participant in asked)
+    return [*txn_ids.values(), [participant.place[0] for participant in asked]]
 
 
 def _results(answers: Sequence[Answer]) -> list[list[Any]]:

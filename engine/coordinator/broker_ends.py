@@ -14,34 +14,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from engine.buffer.ending import PartitionEnds, end_txns_on
 from engine.buffer.recovery import recover
 from engine.coordinator.answers import Answer, Answers
+from engine.coordinator.due import Participant, Place
 from engine.coordinator.end_traces import EndTraces
-from engine.coordinator.statements import DueEnd
 from engine.log.brokers import Brokers, Location
-from engine.log.rows import topic_of, txn_of
 from engine.log.topics import Topics
 from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceeded
-from engine.model.topic_name import PartitionName, TopicName
+from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, Ended, EndFault, EndResult
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
-from engine.postgres.session import Row, Session
+from engine.postgres.session import Session
 from engine.subscription import ending
 
 logger = structlog.get_logger(__name__)
 
 #: After so many participants, asked one by one, that ran out of time, the others are not asked.
 _SLOW = 2
-#: A participant of a transaction, a row of ``due_ends``, with the command for it.
-_Member = tuple[Row, EndCommand]
-#: Partitions or subscriptions, each by topic's id and number or name, with all that is due there.
-_Groups = list[tuple[tuple[int, Any], list[_Member]]]
+#: A participant of a transaction, with the command for it.
+_Member = tuple[Participant, EndCommand]
+#: Partitions or subscriptions, each with all that is due there.
+_Groups = list[tuple[Place, list[_Member]]]
 #: A way to end transactions on one subscription (engine.subscription.ending).
 _EndAcks = Callable[[Session, int, str, Sequence[EndCommand], Mapping[int, int]], Ended | None]
 
@@ -64,9 +63,9 @@ class Orders:
     low_water_marks: Mapping[int, int]
     traces: EndTraces
 
-    def of(self, rows: Iterable[Row]) -> list[_Member]:
-        """Some participants, each with its command, in the order of decision."""
-        members = {txn_of(row): row for row in rows}
+    def of(self, participants: Iterable[Participant]) -> list[_Member]:
+        """One place's participants, each with its command, in the order of decision."""
+        members = {participant.txn_id: participant for participant in participants}
         return [
             (members[txn_id], command)
             for txn_id, command in self.commands.items()
@@ -84,16 +83,16 @@ class BrokerEnds:
     def end(
         self,
         broker: str,
-        partitions: Sequence[DueEnd],
-        subscriptions: Sequence[DueEnd],
+        partitions: Sequence[Participant],
+        subscriptions: Sequence[Participant],
         orders: Orders,
     ) -> tuple[Answers, bool]:
         """Do a broker's part: all partitions in one SQL transaction, then all subscriptions in
         another. Gives whether orphans are left, too (:class:`_Ended`)."""
         asked = orders.traces.ask(broker, (*partitions, *subscriptions))
         parts = (
-            (_grouped(partitions, "partition", orders), self._end_partitions),
-            (_grouped(subscriptions, "subscription", orders), self._end_subscriptions),
+            (_grouped(partitions, orders), self._end_partitions),
+            (_grouped(subscriptions, orders), self._end_subscriptions),
         )
         ended: list[_Ended] = []
         fault: EngineError | None = None
@@ -112,7 +111,7 @@ class BrokerEnds:
             )
         answers = self._recover_what_waits(broker, Answers(*(part.answers for part in ended)))
         for answer in (*answers.partitions, *answers.subscriptions):
-            asked.answer(answer.row, answer.result, waiting=answer.state is None)
+            asked.answer(answer.participant, answer.result, waiting=answer.state is None)
         return answers, any(part.orphans_left for part in ended)
 
     def _end_all(
@@ -164,10 +163,10 @@ class BrokerEnds:
         )
         members = [member for _, members in places for member in members]
         answers = [
-            self._missing(row, command)
+            self._missing(participant, command)
             if result.error == EndFault.MISSING
-            else Answer.of(row, command, result)
-            for (row, command), result in zip(members, ended.results, strict=True)
+            else Answer.of(participant, command, result)
+            for (participant, command), result in zip(members, ended.results, strict=True)
         ]
         return _Ended(answers, ended.orphans_left)
 
@@ -192,51 +191,52 @@ class BrokerEnds:
                 )
         return database.retrying(work)
 
-    def _missing(self, row: Row, command: EndCommand) -> Answer:
+    def _missing(self, participant: Participant, command: EndCommand) -> Answer:
         """The answer for a partition that does not exist: done when its topic was deleted, else the
         partition is not made yet and is asked again."""
-        exists = self._topics.has(topic_of(row), row.topic_id)
+        exists = self._topics.has(participant.topic, participant.place[0])
         error = "not there yet" if exists else EndFault.GONE
-        return Answer.of(row, command, EndResult(txn_id=command.txn_id, error=error))
+        return Answer.of(participant, command, EndResult(txn_id=command.txn_id, error=error))
 
     def _recover_what_waits(self, broker: str, answers: Answers) -> Answers:
         """Rebuild the partitions that were found without their derived state, so that the next run
         can end there. For one that cannot be rebuilt, the answer says why."""
         waiting = {
-            (answer.row.topic_id, answer.row.topic, answer.row.partition)
+            (*answer.participant.place, answer.participant.topic)
             for answer in answers.partitions
             if answer.result.error == EndFault.RECOVERING
         }
-        faults: dict[tuple[int, int], str] = {}
-        for topic_id, topic, number in sorted(waiting):
+        faults: dict[Place, str] = {}
+        for topic_id, number, topic in sorted(waiting):
             try:
-                _recover(self._brokers.get(broker), topic_id, topic, number)
+                _recover(self._brokers.get(broker), topic_id, PartitionName(topic, number))
             except Exception as error:
                 logger.exception("partition not rebuilt", partition=f"{topic}:{number}")
                 faults[topic_id, number] = _reason(error)
         if not faults:
             return answers
         partitions = [
-            Answer.failed(answer.row, faults[place])
-            if (place := (answer.row.topic_id, answer.row.partition)) in faults
+            Answer.failed(answer.participant, faults[place])
+            if (place := answer.participant.place) in faults
             else answer
             for answer in answers.partitions
         ]
         return Answers(partitions, answers.subscriptions)
 
 
-def _recover(database: Database, topic_id: int, topic: str, number: int) -> None:
+def _recover(database: Database, topic_id: int, partition: PartitionName) -> None:
     with database.session() as session:
         rows = session.all("partition_ids", topic_ids=[topic_id])
     for row in rows:
-        if row.number == number:
-            partition = PartitionName(TopicName.parse(topic), number)
+        if row.number == partition.number:
             recover(Location(database, row.partition_id), partition)
 
 
 def _failed(groups: _Groups, reason: str) -> list[Answer]:
     """The answers of participants of which nothing is known: they are asked again."""
-    return [Answer.failed(row, reason) for _, members in groups for row, _ in members]
+    return [
+        Answer.failed(participant, reason) for _, members in groups for participant, _ in members
+    ]
 
 
 def _reason(error: Exception) -> str:
@@ -251,14 +251,14 @@ def _of_subscription(
     if results is None:
         results = [EndResult(txn_id=command.txn_id, error=EndFault.GONE) for _, command in members]
     return [
-        Answer.of(row, command, result)
-        for (row, command), result in zip(members, results, strict=True)
+        Answer.of(participant, command, result)
+        for (participant, command), result in zip(members, results, strict=True)
     ]
 
 
-def _grouped(rows: Iterable[Row], name: str, orders: Orders) -> _Groups:
-    """The commands by participant, in the order of the locks."""
-    groups: dict[tuple[int, Any], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row.topic_id, getattr(row, name)].append(row)
+def _grouped(participants: Iterable[Participant], orders: Orders) -> _Groups:
+    """The commands by place, in the order of the locks."""
+    groups: dict[Place, list[Participant]] = defaultdict(list)
+    for participant in participants:
+        groups[participant.place].append(participant)
     return [(place, orders.of(members)) for place, members in sorted(groups.items())]

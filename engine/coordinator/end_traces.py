@@ -9,13 +9,12 @@ for this transaction, for another one or by a sweep, or whether a worker died in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from engine import tracing
-from engine.coordinator.statements import DueEnd
-from engine.log.rows import txn_of
-from engine.model.transaction import EndCommand, EndResult
+from engine.coordinator.due import DueTransaction, Participant
+from engine.model.transaction import EndResult
 from engine.model.txn_id import TxnID
 
 if TYPE_CHECKING:
@@ -26,31 +25,30 @@ class EndTraces:
     """The spans of one run. The spans of a broker are begun and ended by the thread that asks
     it."""
 
-    def __init__(self, due: Iterable[DueEnd], commands: Mapping[TxnID, EndCommand]) -> None:
+    def __init__(self, due: Iterable[DueTransaction]) -> None:
         self._transactions: dict[TxnID, Span] = {}
         if tracing.is_on():
-            for row in due:
-                command = commands[txn_of(row)]
+            for command, _, traceparent in due:
                 begun = tracing.begun(
                     "end transaction",
-                    traceparent=row.trace_parent,
+                    traceparent=traceparent,
                     txn_id=command.txn_id,
                     action=command.action.value,
                 )
                 if begun is not None:
                     self._transactions[command.txn_id] = begun
 
-    def ask(self, broker: str, participants: Iterable[DueEnd]) -> Asked:
+    def ask(self, broker: str, participants: Iterable[Participant]) -> Asked:
         """Begin the spans of a broker's participants, which is about to be asked."""
         spans: dict[tuple[TxnID, str], Span] = {}
-        for row in participants if self._transactions else ():
-            txn_id, participant = key = _key(row)
+        for participant in participants if self._transactions else ():
+            txn_id, name = key = _key(participant)
             begun = tracing.begun(
-                "marker" if row.kind == "partition" else "acks",
+                "marker" if participant.kind == "partition" else "acks",
                 within=self._transactions.get(txn_id),
                 txn_id=txn_id,
                 broker=broker,
-                **{row.kind: participant},
+                **{participant.kind: name},
             )
             if begun is not None:
                 spans[key] = begun
@@ -79,11 +77,11 @@ class Asked:
     def __init__(self, spans: dict[tuple[TxnID, str], Span]) -> None:
         self._spans = spans
 
-    def answer(self, row: DueEnd, result: EndResult, *, waiting: bool) -> None:
+    def answer(self, participant: Participant, result: EndResult, *, waiting: bool) -> None:
         """End the span of a participant: it has answered or, ``waiting``, is to be asked again."""
         if not self._spans:
             return
-        asked = self._spans.get(_key(row))
+        asked = self._spans.get(_key(participant))
         if asked is None:
             return
         if result.marker_offset is not None:
@@ -93,8 +91,7 @@ class Asked:
         asked.end()
 
 
-def _key(row: DueEnd) -> tuple[TxnID, str]:
-    """A transaction and its participant."""
-    if row.kind == "partition":
-        return txn_of(row), f"{row.topic}:{row.partition}"
-    return txn_of(row), f"{row.topic}/{row.subscription}"
+def _key(participant: Participant) -> tuple[TxnID, str]:
+    """A transaction, and its participant's name."""
+    between = ":" if participant.kind == "partition" else "/"
+    return participant.txn_id, f"{participant.topic}{between}{participant.place[1]}"

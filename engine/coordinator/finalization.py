@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -23,15 +23,13 @@ import structlog
 from engine.coordinator import due, figures
 from engine.coordinator.answers import Answers
 from engine.coordinator.broker_ends import BrokerEnds, Orders
+from engine.coordinator.due import Participant
 from engine.coordinator.end_traces import EndTraces
 from engine.coordinator.orphans import Orphans
-from engine.coordinator.statements import DueEnd
 from engine.log.brokers import Brokers
 from engine.log.rows import txn_of
 from engine.log.topics import Topics
-from engine.model.transaction import EndCommand
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
 
@@ -140,12 +138,12 @@ class Finalizer:
             if not found.transactions:
                 return Finalized(ended=0, waiting=0)
             self._note(session, sorted(found.low_water_marks), worker)
-        commands = {txn_of(row): _command(row, found.confirmed) for row in found.transactions}
+        commands = {each.command.txn_id: each.command for each in found.transactions}
         orders = Orders(
             commands=commands,
-            decided_at={txn_of(row): row.decided_at for row in found.transactions},
+            decided_at={each.command.txn_id: each.decided_at for each in found.transactions},
             low_water_marks=found.low_water_marks,
-            traces=EndTraces(found.transactions, commands),
+            traces=EndTraces(found.transactions),
         )
         try:
             ended = self._end_everywhere(found.partitions, found.subscriptions, orders)
@@ -163,8 +161,8 @@ class Finalizer:
 
     def _end_everywhere(
         self,
-        partitions: Sequence[DueEnd],
-        subscriptions: Sequence[DueEnd],
+        partitions: Sequence[Participant],
+        subscriptions: Sequence[Participant],
         orders: Orders,
     ) -> int:
         """Ask all brokers in parallel, and record their answers, together with those that come at
@@ -175,8 +173,8 @@ class Finalizer:
         postponed.
         """
         members: dict[TxnID, set[str]] = {txn_id: set() for txn_id in orders.commands}
-        for row in (*partitions, *subscriptions):
-            members[txn_of(row)].add(row.broker)
+        for participant in (*partitions, *subscriptions):
+            members[participant.txn_id].add(participant.broker)
         late = self._late.copy()
         for brokers in members.values():
             brokers.difference_update(late)
@@ -185,15 +183,15 @@ class Finalizer:
         together = _Together(members, partial(self._record, orders))
 
         def end_on(name: str) -> int:
-            its_partitions = [row for row in partitions if row.broker == name]
-            its_subscriptions = [row for row in subscriptions if row.broker == name]
+            its_partitions = [each for each in partitions if each.broker == name]
+            its_subscriptions = [each for each in subscriptions if each.broker == name]
             answers, orphans_left = self._ends.end(name, its_partitions, its_subscriptions, orders)
             ended = together.record(name, answers)
             if orphans_left:
                 self._orphans.pass_over(
                     self._brokers.get(name),
-                    {(row.topic_id, row.partition) for row in its_partitions},
-                    {(row.topic_id, row.subscription) for row in its_subscriptions},
+                    {each.place for each in its_partitions},
+                    {each.place for each in its_subscriptions},
                     orders.low_water_marks,
                 )
             return ended
@@ -242,11 +240,3 @@ class Finalizer:
             told = [str(txn_id) for txn_id in ended[:_TOLD]]
             logger.info("transactions ended", transactions=len(ended), txn_ids=told)
         return len(ended)
-
-
-def _command(row: Row, confirmed: Mapping[TxnID, frozenset[int]]) -> EndCommand:
-    return EndCommand(
-        txn_id=txn_of(row),
-        action=TxnAction.COMMIT if row.status == TxnStatus.COMMITTING else TxnAction.ABORT,
-        confirmed=confirmed.get(txn_of(row), frozenset()),
-    )

@@ -64,10 +64,9 @@ class Header(NamedTuple):
     owner: str
 
 
-class DueEnd(NamedTuple):
-    """A row of ``due_ends``. ``kind`` tells what it is about: a decided transaction, a participant
-    that has not carried out its end, and others; fields that a kind does not have are None
-    (functions/coordinator/due_ends.sql)."""
+class DueRow(NamedTuple):
+    """A row of ``due_ends``; fields that its kind does not have are None
+    (functions/coordinator/due_ends.sql). engine.coordinator.due makes values of it."""
 
     kind: str
     tc_id: int

@@ -8,8 +8,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import cast
+from datetime import UTC, datetime
 
 import pytest
 from celery.contrib.testing.worker import start_worker
@@ -21,8 +20,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Span
 
 from engine import Engine, tracing
+from engine.coordinator.due import DueTransaction
 from engine.coordinator.end_traces import EndTraces
-from engine.coordinator.statements import DueEnd
 from engine.model.errors import TransactionConflict
 from engine.model.transaction import EndCommand
 from engine.model.txn_status import TxnAction, TxnStatus
@@ -265,11 +264,11 @@ def test_a_run_ends_its_spans_while_a_late_broker_concludes_some(
     engine: Engine, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     txns = [open_txn(engine) for _ in range(3)]
-    due = [
-        SimpleNamespace(tc_id=txn.tc_id, sequence=txn.sequence, trace_parent=GIVEN) for txn in txns
-    ]
-    commands = {txn: EndCommand(txn_id=txn, action=TxnAction.COMMIT) for txn in txns}
-    traces = EndTraces(cast("list[DueEnd]", due), commands)
+    decided_at = datetime(2026, 11, 1, tzinfo=UTC)
+    traces = EndTraces(
+        DueTransaction(EndCommand(txn_id=txn, action=TxnAction.COMMIT), decided_at, GIVEN)
+        for txn in txns
+    )
     fail = tracing.fail
 
     def beside(span: Span, status: str) -> None:

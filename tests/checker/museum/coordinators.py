@@ -54,9 +54,9 @@ def _torn(right: Callable[..., Any]) -> Callable[..., Any]:
             (untold if random.random() < 0.1 else told).append(place)
         ended = right(*others, told)
         taken = [
-            Answer.of(row, command, EndResult(txn_id=command.txn_id))
+            Answer.of(participant, command, EndResult(txn_id=command.txn_id))
             for _, members in untold
-            for row, command in members
+            for participant, command in members
         ]
         return ended._replace(answers=[*ended.answers, *taken])
 
@@ -69,8 +69,8 @@ def _flipped(right: Callable[..., Any]) -> Callable[..., Any]:
 
     def turned(members: Any) -> Any:
         return [
-            (row, dataclasses.replace(command, action=opposite[command.action]))
-            for row, command in members
+            (participant, dataclasses.replace(command, action=opposite[command.action]))
+            for participant, command in members
         ]
 
     def end_partitions(*arguments: Any) -> Any:
