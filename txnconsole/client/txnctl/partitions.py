@@ -328,10 +328,13 @@ def truncate(
     reason: Why,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Drop the log from an offset on. There is no way back."""
+    """Drop the log from an offset on, in whole batches: it may end lower. There is no way back."""
     session = session_of(context)
     if not yes:
-        session.confirm(f"Drop everything from offset {offset} on in {partition}?")
+        session.confirm(
+            f"Drop everything from offset {offset} on in {partition}? Whole batches are cut, so it"
+            " may end lower."
+        )
     path = f"{partition_path(partition)}/truncate"
     answer = session.send("POST", path, {"offset": offset, "reason": reason})
     session.show(
