@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -71,9 +72,15 @@ class Topics:
         self._known: dict[TopicName, tuple[float, Topic]] = {}
         self._lock = threading.Lock()
 
-    def create(self, name: TopicName, settings: TopicSettings) -> tuple[Topic, bool]:
+    def create(
+        self, name: TopicName, settings: TopicSettings, *, given: Collection[str] | None = None
+    ) -> tuple[Topic, bool]:
         """Create a topic, or return the one that exists. An existing topic grows when more
         partitions are asked for than it has, and takes over the retention.
+
+        Args:
+            given: the settings that an existing topic is to have; the others stay as they are
+                there, also those that somebody else changes meanwhile. None: all of them.
 
         Returns:
             The topic, and whether this call created it.
@@ -90,7 +97,7 @@ class Topics:
                 f"{name} is a system topic; choose a name without '__'.", field="topic"
             )
         TopicName.parse(str(name))  # A name may be put together from any parts.
-        topic, created = self._ensure(name, settings)
+        topic, created = self._ensure(name, settings, given=given)
         # Snapshots are kept on the broker of their partition: one that is away and has none of the
         # topic may lack its part for longer.
         snapshots = TopicSettings(partitions=len(self._brokers.names))
@@ -301,9 +308,15 @@ class Topics:
         return self._deletions.finish(budget or TimeBudget())
 
     def _ensure(
-        self, name: TopicName, settings: TopicSettings, *, needed: Collection[str] | None = None
+        self,
+        name: TopicName,
+        settings: TopicSettings,
+        *,
+        given: Collection[str] | None = None,
+        needed: Collection[str] | None = None,
     ) -> tuple[Topic, bool]:
         check_bounds(settings, _BOUNDS)
+        again = partial(self._ensure, name, settings, given=given, needed=needed)
         with self._catalog.transaction() as session:
             row = session.one(
                 "create_topic",
@@ -320,9 +333,9 @@ class Topics:
             )
         created = row is not None
         try:
-            topic = self._grow(self.get(name, fresh=True), settings) if row is None else _topic(row)
+            topic = self._changed(name, settings, given) if row is None else _topic(row)
         except TopicNotFound:  # it has been deleted since it was in the way
-            return self._ensure(name, settings, needed=needed)
+            return again()
         # Under the topic's lock, so that a deletion does not miss partitions that are made while it
         # runs, and so that the brokers hear of two changes in the order of the catalog.
         with self._catalog.transaction() as session:
@@ -331,7 +344,7 @@ class Topics:
                 topic = _topic(held)
                 self._make(session, topic, made=held.made, needed=needed)
         if held is None:
-            return self._ensure(name, settings, needed=needed)
+            return again()
         return self._remember(topic), created
 
     def _make(
@@ -350,7 +363,22 @@ class Topics:
             if whole and not made:
                 session.run("topic_made", topic_id=topic.topic_id)
 
-    def _grow(self, topic: Topic, settings: TopicSettings) -> Topic:
+    def _changed(
+        self, name: TopicName, settings: TopicSettings, given: Collection[str] | None
+    ) -> Topic:
+        """Change a topic that exists, however often somebody else changes it meanwhile.
+
+        Raises:
+            TopicNotFound: there is none any more.
+        """
+        changed = None
+        while changed is None:
+            standing = self.get(name, fresh=True)
+            changed = self._grow(standing, _asked_for(settings, given, standing.settings))
+        return changed
+
+    def _grow(self, topic: Topic, settings: TopicSettings) -> Topic | None:
+        """Change a topic; None when it has been changed or deleted since it was read."""
         wanted, has = settings.partitions, topic.settings.partitions
         differing = differences(topic.settings, settings, _FIXED)
         if wanted < has and not topic.name.is_system:
@@ -360,14 +388,14 @@ class Topics:
             raise TopicConflict(
                 f"{message} Only retention may change, and partitions grow.", differences=data
             )
-        topic = self._keep(topic, settings)
+        kept = self._keep(topic, settings)
         names = self._brokers.names
         added: Iterable[str] = spread(wanted, topic.name, names)[has:]
         if topic.name.is_system:  # one on each broker, wherever new ones are configured
             added = [name for name in names if name not in topic.brokers]
         brokers = [*topic.brokers, *added]
-        if len(brokers) == has:
-            return topic
+        if kept is None or len(brokers) == has:
+            return kept
         with self._catalog.session() as session:
             row = session.one(
                 "grow_topic",
@@ -375,15 +403,16 @@ class Topics:
                 brokers=brokers,
                 expected=list(topic.brokers),
             )
-        # No row: somebody else has grown it in between; look again.
-        if row is None:
-            return self._grow(self.get(topic.name, fresh=True), settings)
-        return _topic(row)
+        return None if row is None else _topic(row)
 
-    def _keep(self, topic: Topic, settings: TopicSettings) -> Topic:
-        """Change the retention in the catalog; ``make_partitions`` then tells the brokers."""
-        wanted = (settings.retention_ms, settings.retention_bytes)
-        if wanted == (topic.settings.retention_ms, topic.settings.retention_bytes):
+    def _keep(self, topic: Topic, settings: TopicSettings) -> Topic | None:
+        """Change the retention in the catalog; ``make_partitions`` then tells the brokers. None as
+        in :meth:`_grow`."""
+        has = topic.settings
+        if (settings.retention_ms, settings.retention_bytes) == (
+            has.retention_ms,
+            has.retention_bytes,
+        ):
             return topic
         with self._catalog.session() as session:
             row = session.one(
@@ -391,10 +420,10 @@ class Topics:
                 topic_id=topic.topic_id,
                 retention_ms=settings.retention_ms,
                 retention_bytes=settings.retention_bytes,
+                expected_ms=has.retention_ms,
+                expected_bytes=has.retention_bytes,
             )
-        if row is None:
-            raise TopicNotFound(f"{topic.name} has been deleted meanwhile.")
-        return _topic(row)
+        return None if row is None else _topic(row)
 
     def _remember(self, topic: Topic) -> Topic:
         with self._lock:
@@ -402,6 +431,15 @@ class Topics:
                 self._known.clear()
             self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
         return topic
+
+
+def _asked_for(
+    settings: TopicSettings, given: Collection[str] | None, standing: TopicSettings
+) -> TopicSettings:
+    """What a topic that exists is to be: as it is, but for what is ``given``."""
+    if given is None:
+        return settings
+    return replace(standing, **{name: getattr(settings, name) for name in given})
 
 
 def _no_topic(name: TopicName) -> TopicNotFound:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from engine.log.topics import Topics
 from tests.api.conftest import TOPIC, Caller
 from txnconsole.audit.models import AuditEntry
 
@@ -38,6 +40,25 @@ def test_a_topics_retention_changes_when_given_and_stays_when_left_out(admin: Ca
     assert put(partitions=2) == (200, 1000, 10**6)
     assert put(partitions=2, retention_ms=None) == (200, None, 10**6)
     assert admin.get(path).json["retention_bytes"] == 10**6
+
+
+def test_a_setting_that_is_left_out_is_not_set_back_to_what_it_was_before_anothers_change(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a topic that grows would drop what somebody else has just asked to keep."""
+    path = f"/topics/{TOPIC}"
+    admin.put(path, {"retention_ms": 1000, "retention_bytes": 10**6})
+    real = Topics.create
+
+    def overtaken(self: Topics, *args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        assert admin.put(path, {"retention_ms": None}).status == 200
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(Topics, "create", overtaken)
+    grown = admin.put(path, {"partitions": 2, "retention_bytes": 10**7})
+    told = [grown.json[name] for name in ("partitions", "retention_ms", "retention_bytes")]
+    assert (grown.status, told) == (200, [2, None, 10**7])
 
 
 def test_what_is_left_out_of_a_topic_that_stands_stays_as_it_is(admin: Caller) -> None:

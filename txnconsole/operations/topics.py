@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
-from engine.model.errors import TopicNotFound
+from engine.model.errors import TopicConflict, TopicNotFound
 from engine.model.topic import AbortedParticipation, Topic, TopicSettings
 from engine.model.topic_name import TopicName
 from txnconsole.audit.recording import Actor, Change, Facts, recorded
@@ -13,15 +13,33 @@ from txnconsole.enginedb.wiring import engine
 
 
 def put(
-    actor: Actor, name: TopicName, settings: TopicSettings, reason: str = ""
+    actor: Actor, name: TopicName, settings: TopicSettings, *, given: Collection[str]
 ) -> tuple[Topic, bool]:
     """Create a topic, or let the one that exists grow; see
     :meth:`engine.log.topics.Topics.create`."""
-    with recorded(Change(actor, "topic.put", f"topic:{name}", reason=reason)) as recording:
+    with recorded(Change(actor, "topic.put", f"topic:{name}")) as recording:
         recording.before = _standing(name)
-        topic, created = engine().topics.create(name, settings)
+        topic, created = engine().topics.create(name, settings, given=given)
         recording.after = {"created": created, **_facts(topic)}
     return topic, created
+
+
+def make(actor: Actor, name: TopicName, settings: TopicSettings, reason: str) -> None:
+    """Create a topic, or find that it exists as it is asked for. One that exists stays as it is:
+    whoever creates a topic does not expect to shorten the retention of another one.
+
+    Raises:
+        TopicConflict: it exists with other settings.
+    """
+    with recorded(Change(actor, "topic.put", f"topic:{name}", reason=reason)) as recording:
+        recording.before = _standing(name)
+        topic, created = engine().topics.create(name, settings, given=())
+        if topic.settings != settings:
+            raise TopicConflict(
+                f"{name} exists with other settings and stays as it is. Its partitions grow and its"
+                " retention changes by txnctl topics create or PUT /api/v1/topics."
+            )
+        recording.after = {"created": created, **_facts(topic)}
 
 
 def delete(

@@ -42,9 +42,13 @@ WHERE topic_id = %(topic_id)s AND brokers = %(expected)s
 RETURNING *
 
 -- change_retention --
+-- A compare-and-set: only while the retention is the one that was read.
 UPDATE coordinator.topic SET
     retention_ms = %(retention_ms)s, retention_bytes = %(retention_bytes)s, made = false
-WHERE topic_id = %(topic_id)s RETURNING *
+WHERE topic_id = %(topic_id)s
+AND retention_ms IS NOT DISTINCT FROM %(expected_ms)s
+AND retention_bytes IS NOT DISTINCT FROM %(expected_bytes)s
+RETURNING *
 
 -- topic_made --
 UPDATE coordinator.topic SET made = true WHERE topic_id = %(topic_id)s

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.log.topics import Topics
 from engine.model.errors import TopicNotFound
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
@@ -137,6 +139,25 @@ def test_creating_a_topic_leaves_one_that_is_there_as_it_is(engine: Engine, admi
         assert "exists with other settings" in answer.content.decode()
         assert engine.topics.get(name, fresh=True).settings == before
     assert admin.post("/topics/new", body).status_code == 302  # Sent twice.
+
+
+def test_a_topic_that_somebody_else_creates_at_that_moment_stays_as_it_is_too(
+    engine: Engine, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = TopicName.parse(NEW["topic"])
+    theirs = TopicSettings(partitions=3, buffer=BufferKind.SIDECAR, deduplication=False)
+    real = Topics.create
+
+    def overtaken(self: Topics, *args: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        engine.topics.create(name, theirs)
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(Topics, "create", overtaken)
+    answer = admin.post("/topics/new", {**NEW, "reason": REASON, "hours": "1"})
+    assert (answer.status_code, engine.topics.get(name, fresh=True).settings) == (409, theirs)
+    entry = AuditEntry.objects.order_by("-sequence")[0]
+    assert (entry.action, entry.result) == ("topic.put", "TopicConflict")
 
 
 def test_a_topic_is_deleted_under_its_name_and_when_nobody_holds_it(

@@ -616,7 +616,7 @@ def test_of_two_changes_at_once_the_brokers_keep_what_the_catalog_keeps(
     other = another(engine)
     grow = engine.topics._grow
 
-    def overtaken(topic: Topic, settings: TopicSettings) -> Topic:
+    def overtaken(topic: Topic, settings: TopicSettings) -> Topic | None:
         changed = grow(topic, settings)
         other.topics.create(TOPIC, TopicSettings(partitions=3, retention_ms=7000))
         return changed
@@ -639,6 +639,28 @@ def test_of_two_changes_at_once_the_brokers_keep_what_the_catalog_keeps(
     assert told == engine.topics.get(TOPIC, fresh=True)
 
 
+@pytest.mark.parametrize("step", ["_grow", "_keep"])
+def test_what_is_not_given_stays_as_somebody_else_has_just_changed_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    make_topic(engine, partitions=2, retention_ms=1000)
+    real = getattr(engine.topics, step)
+
+    def overtaken(*args: Any) -> Any:
+        monkeypatch.undo()
+        engine.topics.create(TOPIC, TopicSettings(partitions=3, retention_ms=None))
+        return real(*args)
+
+    monkeypatch.setattr(engine.topics, step, overtaken)
+    wanted = TopicSettings(retention_bytes=10**6)
+    topic, created = engine.topics.create(TOPIC, wanted, given=["retention_bytes"])
+    kept = topic.settings
+    assert (created, kept.partitions, kept.retention_ms, kept.retention_bytes) == (
+        *(False, 3, None),
+        10**6,
+    )
+
+
 def test_a_subscription_made_while_its_topic_grows_misses_nothing_of_the_new_partition(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -646,7 +668,7 @@ def test_a_subscription_made_while_its_topic_grows_misses_nothing_of_the_new_par
     make_topic(engine, partitions=2)
     grow = engine.topics._grow
 
-    def subscribed_meanwhile(topic: Topic, settings: TopicSettings) -> Topic:
+    def subscribed_meanwhile(topic: Topic, settings: TopicSettings) -> Topic | None:
         monkeypatch.undo()
         grown = grow(topic, settings)
         subscribe(engine, initial_position=InitialPosition.LATEST)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -55,9 +54,8 @@ class PutTopic(Body):
     ] = msgspec.UNSET
     deduplication: Annotated[bool | msgspec.UnsetType, _of_a_new_one("true")] = msgspec.UNSET
 
-    def settings(self, before: TopicSettings | None) -> TopicSettings:
-        """The engine's settings; what is not given is that of ``before``, the topic as it stands,
-        or the engine's own. So is a segment size of null."""
+    def given(self) -> dict[str, Any]:
+        """The engine's settings that are given. A segment size of null is the engine's own."""
         given: dict[str, Any] = {
             name: value
             for name in self.__struct_fields__
@@ -68,7 +66,7 @@ class PutTopic(Body):
         for name in ("segment_max_messages", "segment_max_bytes"):
             if name in given:
                 given[name] = given[name] or getattr(_DEFAULT, name)
-        return replace(before or _DEFAULT, **given)
+        return given
 
 
 class DeleteTopic(Query):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from engine.model.errors import TopicNotFound
 from engine.model.topic import TopicSettings
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import Endpoint, TopicEndpoint
@@ -58,8 +57,9 @@ class OneTopic(TopicEndpoint):
         `TopicConflict`, which names it in `differences`. Settings that are left out stay as they
         are.
         """
-        settings = call.body.settings(self._settings())
-        topic, created = operations.put(self.actor(), self.topic, settings)
+        given = call.body.given()
+        settings = TopicSettings(**given)
+        topic, created = operations.put(self.actor(), self.topic, settings, given=given)
         return Reply(Topic.of(topic), 201 if created else 200)
 
     @operation(
@@ -78,9 +78,3 @@ class OneTopic(TopicEndpoint):
         force = call.query.force
         parts = operations.delete(self.actor(), self.topic, force=force)
         return DeletedTopic.of(self.topic, parts) if force else None
-
-    def _settings(self) -> TopicSettings | None:
-        try:
-            return engine().topics.get(self.topic, fresh=True).settings
-        except TopicNotFound:
-            return None

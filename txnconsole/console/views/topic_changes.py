@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from engine.log.topics import MAX_PARTITIONS
-from engine.model.errors import InvalidRequest, TopicConflict, TopicNotFound
+from engine.model.errors import InvalidRequest
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
 from txnconsole.access.roles import Permission
@@ -112,30 +112,10 @@ def create(request: ConsoleRequest) -> HttpResponse:
     def change(form: CreateForm) -> Outcome:
         name: TopicName = form.cleaned_data["topic"]
         reason = form.cleaned_data["reason"]
-        settings = form.settings()
-        _leave_what_stands(name, settings)
-        operations.put(actor, name, settings, reason)
+        operations.make(actor, name, form.settings(), reason)
         return Outcome(title=f"{name} is there", goes_to=reverse("console:topic", args=[name]))
 
     return ask(request, confirmation, CreateForm, change, initial=_INITIAL)
-
-
-def _leave_what_stands(name: TopicName, settings: TopicSettings) -> None:
-    """Refuse to change a topic that exists: whoever creates a topic does not expect to shorten the
-    retention of another one.
-
-    Raises:
-        TopicConflict: the topic exists with other settings.
-    """
-    try:
-        standing = engine().topics.get(name, fresh=True)
-    except TopicNotFound:
-        return
-    if standing.settings != settings:
-        raise TopicConflict(
-            f"{name} exists with other settings and stays as it is. Its partitions grow and its"
-            " retention changes by txnctl topics create or PUT /api/v1/topics."
-        )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
