@@ -20,8 +20,11 @@ from txnconsole.api import idempotency_key
 from txnconsole.api.decoding import JSON, MSGPACK
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
+from txnconsole.audit import recording
 from txnconsole.audit.models import AuditEntry
 from txnconsole.idempotency.models import KeptAnswer
+from txnconsole.jobs.models import Job
+from txnconsole.runs.models import PipelineRun
 
 
 def post(caller: Caller, path: str, body: object, key: str) -> Answer:
@@ -460,3 +463,34 @@ def test_a_call_that_is_repeated_while_the_secret_is_changed_gets_its_first_answ
     assert opening("c").content == first.content
     assert opening("d").is_problem(422, "IdempotencyKeyReused")
     assert opened(program) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "made"),
+    [
+        ("/pipeline/runs", {"kind": "audit"}, PipelineRun),
+        (
+            "/transactions/bulk-abort",
+            {"filter": {"owner": "nobody"}, "reason": "stuck", "expected_count": 0},
+            Job,
+        ),
+    ],
+)
+def test_what_could_not_be_recorded_is_not_there_and_is_made_once_when_it_is_asked_for_again(
+    path: str,
+    body: object,
+    made: type[PipelineRun | Job],
+    as_role: Callable[..., Caller],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = as_role("operator")
+    append = recording._append
+
+    def lost(_: object) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(recording, "_append", lost)
+    assert post(operator, path, body, "k").is_problem(503, "CoordinatorUnavailable")
+    monkeypatch.setattr(recording, "_append", append)
+    assert post(operator, path, body, "k").status == 202
+    assert made.objects.count() == 1

@@ -33,7 +33,7 @@ def start(
             [JobItem(job=job, number=n, object=each) for n, each in enumerate(objects, 1)],
             batch_size=_ROWS_PER_INSERT,
         )
-    wake_jobs()
+        transaction.on_commit(wake_jobs)
     return find(job.pk)
 
 

@@ -11,7 +11,7 @@ Invariants: every attempt is recorded with who, why, before, after and its resul
 and failed ones. Who may make a change is asked before, at the edge.
 
 A crash after a change and before its entry leaves the change without one; the engine's own records
-have it then.
+have it then. A job and its entry are one SQL transaction.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_id import TxnID
-from txnconsole.audit.recording import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded_atomically
 from txnconsole.jobs import bulk_abort, lifecycle
 from txnconsole.jobs.models import Job
 
@@ -47,7 +47,8 @@ def abort_each(
 def cancel(actor: Actor, job_id: int, reason: str) -> Job:
     """Have a job stop after the step that is under way; see
     :func:`txnconsole.jobs.lifecycle.cancel`."""
-    with recorded(Change(actor, "job.cancel", f"job:{job_id}", reason=reason)) as recording:
+    change = Change(actor, "job.cancel", f"job:{job_id}", reason=reason)
+    with recorded_atomically(change) as recording:
         job = lifecycle.cancel(job_id, actor.name)
         recording.after = {"state": str(job.state), "done": job.done, "failed": job.failed}
     return job
@@ -57,7 +58,7 @@ def _started(
     actor: Actor, reason: str, parameters: dict[str, Any], start: Callable[[], Job]
 ) -> Job:
     change = Change(actor, "transaction.bulk_abort", "transactions", reason=reason)
-    with recorded(change) as recording:
+    with recorded_atomically(change) as recording:
         recording.before = parameters
         job = start()
         recording.after = {"job": job.pk, "transactions": job.total}

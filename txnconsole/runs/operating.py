@@ -8,7 +8,7 @@ from engine.model.errors import InvalidRequest
 from engine.model.topic_name import TopicName
 from txnconsole.access.principal import ALL_TOPICS, Principal
 from txnconsole.access.roles import Permission
-from txnconsole.audit.recording import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded_atomically
 from txnconsole.runs import lifecycle
 from txnconsole.runs.errors import RunNotPermitted
 from txnconsole.runs.kinds import Kind, kind_named
@@ -31,7 +31,7 @@ def start(
         RunNotPermitted: it writes messages, or is about topics, that the principal may not touch.
     """
     change = Change(actor, "run.start", f"job:{kind}", reason=reason)
-    with recorded(change) as recording:
+    with recorded_atomically(change) as recording:
         recording.before = {"parameters": dict(parameters)}
         _check_rights(kind, parameters, principal)
         run = lifecycle.start(kind, parameters, actor=actor, origin=origin, reason=reason)
@@ -49,7 +49,7 @@ def repeat(
         RunNotPermitted: as :func:`start`.
     """
     change = Change(actor, "run.repeat", f"run:{run_id}", reason=reason)
-    with recorded(change) as recording:
+    with recorded_atomically(change) as recording:
         repeated = lifecycle.find(run_id)
         _check_rights(repeated.kind, repeated.parameters, principal)
         run = lifecycle.repeat(run_id, actor=actor, origin=origin, reason=reason)
@@ -64,7 +64,7 @@ def cancel(run_id: int, *, actor: Actor, reason: str = "") -> PipelineRun:
         RunNotFound, InvalidRunState: there is none, or it is done or failed.
     """
     change = Change(actor, "run.cancel", f"run:{run_id}", reason=reason)
-    with recorded(change) as recording:
+    with recorded_atomically(change) as recording:
         run = lifecycle.cancel(run_id, actor.name)
         recording.after = {"state": str(run.state), "stage": run.stage}
     return run

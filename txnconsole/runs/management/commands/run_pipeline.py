@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from engine.model.errors import EngineError
-from txnconsole.audit.recording import Actor, Change, recorded
+from txnconsole.audit.recording import Actor, Change, recorded_atomically
 from txnconsole.jobs.models import UNFINISHED, JobState
 from txnconsole.runs import lifecycle
 from txnconsole.runs.kinds import KINDS
@@ -37,7 +37,8 @@ class Command(BaseCommand):
         parameters = dict(_pair(text) for text in options["parameters"])
         actor = Actor(f"command:{getpass.getuser()}")
         try:
-            with recorded(Change(actor, "run.start", f"job:{options['kind']}")) as recording:
+            change = Change(actor, "run.start", f"job:{options['kind']}")
+            with recorded_atomically(change) as recording:
                 run = lifecycle.start(
                     options["kind"], parameters, actor=actor, origin=RunOrigin.COMMAND
                 )
