@@ -216,6 +216,16 @@ def test_a_log_that_was_cut_off_or_rewritten_is_found_by_what_was_noted(operator
     assert "missing" in cut["fault"]["problem"]
 
 
+def test_a_hash_with_the_end_of_its_line_is_no_hash_and_no_fault_of_the_log(
+    operator: Caller,
+) -> None:
+    write(1)
+    newest, known = head()
+    answer = operator.get(f"/audit/verify?after_sequence={newest}&hash={known}%0A")
+    assert answer.is_problem(400, "InvalidRequest")
+    assert [each["field"] for each in answer.json["errors"]] == ["hash"]
+
+
 def test_a_hash_without_its_number_is_refused_and_not_passed_over(operator: Caller) -> None:
     """Whoever gives one wants to know whether the log still has that entry."""
     write(3)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from engine.model.txn_status import TxnAction
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.transaction_document import read_document
+from txnconsole.wsgi_on_threads import CALLER_IS_GONE
 
 
 def test_a_transaction_is_opened_with_everything_that_the_contract_names(program: Caller) -> None:
@@ -179,6 +181,28 @@ def test_a_commit_waits_no_longer_than_asked(program: Caller) -> None:
     assert program.post("/transactions/0:0/commit", {"wait_ms": 30_001}).is_problem(
         400, "InvalidRequest"
     )
+
+
+@pytest.mark.parametrize("action", ["commit", "abort"])
+def test_an_end_is_waited_for_no_longer_than_its_caller_does(program: Caller, action: str) -> None:
+    """Else callers that give up and come again take all places to wait."""
+    asked: list[str] = []
+
+    def is_gone() -> bool:
+        asked.append(action)
+        return len(asked) > 1
+
+    started = time.monotonic()
+    answer = program._client.generic(
+        "POST",
+        f"/api/v1/transactions/{program.open()}/{action}",
+        b'{"wait_ms": 30000}',
+        content_type="application/json",
+        headers=program._headers,
+        **{CALLER_IS_GONE: is_gone},
+    )
+    assert (answer.status_code, len(asked)) == (200, 2)
+    assert time.monotonic() - started < 15
 
 
 def test_a_subscription_of_partitions_on_two_brokers_takes_part_once(

@@ -50,14 +50,19 @@ def place_to_wait(wait_ms: int) -> Generator[int]:
         _places.release()
 
 
+def has_gone(request: Request) -> bool:
+    """Whether the caller of a waiting request is known to have closed its connection."""
+    is_gone = request.META.get(CALLER_IS_GONE)
+    return is_gone is not None and bool(is_gone())
+
+
 def still_wanted(request: Request) -> bool:
     """Whether the caller of a waiting request is still connected, and still authenticated.
 
     Raises:
         AuthenticationFailed: its token has expired or been revoked since, or its user disabled.
     """
-    is_gone = request.META.get(CALLER_IS_GONE)
-    if is_gone is not None and is_gone():
+    if has_gone(request):
         return False
     TokenAuthentication().authenticate(request)  # A session's request has no token.
     return True

@@ -22,8 +22,9 @@ a free key cannot be claimed, so that nothing is carried out whose answer could 
 answer that does not fit when its call has been carried out is replaced by a refusal that says so.
 
 Claims and answers do not wait for the disk. A claim is in the write-ahead log before anything that
-its call does, so no effect survives without its claim. A crash of PostgreSQL can lose the newest
-answers; then it is as if a process had died.
+its call does in the same server, so no effect there survives without its claim; one on a broker's
+own server may, when the coordinators' server crashes within the same second. A crash of PostgreSQL
+can lose the newest answers; then it is as if a process had died.
 """
 
 from __future__ import annotations

@@ -251,6 +251,27 @@ def test_an_abort_asks_first_and_takes_no_for_an_answer(txnctl: Txnctl, server: 
     assert txnctl("transactions", "outcome", txn_id).out.strip() == "UNDECIDED"
 
 
+def test_an_end_tells_who_is_still_to_carry_it_out_subscriptions_too(
+    txnctl: Txnctl, server: Served
+) -> None:
+    name = server.topic()
+    txnctl("subscriptions", "create", name, "billing")
+    txnctl("produce", name, "-m", "x")
+    with server.client("admin") as program:
+        txn_id = program.post("/transactions", json={}).json()["txn_id"]
+        path = f"/topics/{name}/subscriptions/billing"
+        got = program.post(f"{path}/receive", json={"consumer": "c", "wait_ms": 5000}).json()
+        body = {
+            "consumer": "c",
+            "txn_id": txn_id,
+            "message_ids": [got["messages"][0]["message_id"]],
+        }
+        program.post(f"{path}/ack", json=body).raise_for_status()
+    told = txnctl("transactions", "abort", txn_id, "--yes", "--reason", "x", "--wait", "0").out
+    assert "still to carry it out" in told
+    assert "billing" in told
+
+
 def test_questions_are_asked_on_standard_error(txnctl: Txnctl, server: Served) -> None:
     name = server.topic()
     txnctl("subscriptions", "create", name, "s")

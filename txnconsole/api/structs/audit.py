@@ -52,7 +52,8 @@ class VerifyAudit(Query):
     """Goes on after the entry of that number; ``hash`` is the hash that you have noted for it."""
 
     after_sequence: Offset = 0
-    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
+    #: Of a bounded length too: with a line's end behind it a hash would pass, and be none there is.
+    hash: Annotated[str, msgspec.Meta(max_length=64, pattern="^[0-9a-f]{64}$")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=AUDIT_ENTRIES)] = 10_000
 
 

@@ -7,6 +7,7 @@ refused calls.
 from __future__ import annotations
 
 from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
 
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import Transaction as EngineTransaction
@@ -16,7 +17,7 @@ from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.api.decoding import all_named, invalid, named
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
-from txnconsole.api.long_poll import place_to_wait
+from txnconsole.api.long_poll import has_gone, place_to_wait
 from txnconsole.api.operation import Call, NoQuery, Shape, operation
 from txnconsole.api.structs.transactions import (
     AbortTransaction,
@@ -37,7 +38,7 @@ from txnconsole.operations import transactions as operations
 from txnconsole.queue.wakeup import wake_finalizer
 from txnconsole.wsgi_on_threads import resting
 
-#: After so long a waiting call looks whether its process is about to end.
+#: After so long a waiting call looks whether its process is about to end, or its caller has gone.
 _LONGEST_MS = 1000
 
 
@@ -118,7 +119,7 @@ class CommitOfTransaction(OwnersEndpoint):
             recording.after = {"status": decided.status}
         if decided.status not in ENDED:
             wake_finalizer(self.txn_id.tc_id)
-        return _ended_within(call.body.wait_ms, decided)
+        return _ended_within(call.body.wait_ms, decided, call.request)
 
 
 class AbortOfTransaction(TransactionEndpoint):
@@ -142,7 +143,7 @@ class AbortOfTransaction(TransactionEndpoint):
             end_reason=lambda before: _end_reason(before, call.principal, reason),
             owner=call.principal.owner_filter,
         )
-        return _ended_within(call.body.wait_ms, decided)
+        return _ended_within(call.body.wait_ms, decided, call.request)
 
 
 class DeadlineOfTransaction(OwnersEndpoint):
@@ -231,13 +232,13 @@ def _end_reason(before: EngineTransaction, principal: Principal, reason: str) ->
     return EndReason.OPERATOR
 
 
-def _ended_within(wait_ms: int, decided: EngineTransaction) -> Transaction:
-    """Wait until the decision is carried out, if the caller wants to."""
+def _ended_within(wait_ms: int, decided: EngineTransaction, request: Request) -> Transaction:
+    """Wait until the decision is carried out, if the caller wants to, and is there."""
     if decided.status in ENDED:
         return Transaction.of(decided)
     with place_to_wait(wait_ms) as granted_ms:
         for begun_ms in range(0, granted_ms, _LONGEST_MS):
-            if decided.status in ENDED or Process.is_ending:
+            if decided.status in ENDED or Process.is_ending or has_gone(request):
                 break
             with resting():
                 decided = engine().coordinator.wait_for_end(

@@ -293,7 +293,12 @@ def _end(
         session.show_json(ended)
         return
     session.say(f"{ended['txn_id']} is {ended['status']}.")
-    waiting = [each for each in ended["partitions"] if each["state"] == "pending"]
-    if waiting:
+    waiting = [
+        ([each for each in ended[kind] if each["state"] == "pending"], columns)
+        for kind, columns in (("partitions", _PARTITIONS), ("subscriptions", _SUBSCRIPTIONS))
+    ]
+    if any(rows for rows, _ in waiting):
         session.say("The decision is durable; these participants are still to carry it out:")
-        session.show_rows(waiting, _PARTITIONS)
+    for rows, columns in waiting:
+        if rows:
+            session.show_rows(rows, columns)
