@@ -62,8 +62,9 @@ def async_client(
 class FaultyLog(httpx.BaseTransport):
     """Answers produce, open, commit and abort; ``faults`` says what happens to each exchange.
 
-    A fault is None (all is well), "refused" (never sent), "lost answer" (carried out, then the
-    connection breaks) or an HTTP status that is answered without carrying anything out.
+    A fault is None (all is well), "refused" (never sent), "no token" (never sent: the program's own
+    function has none at the moment), "lost answer" (carried out, then the connection breaks) or an
+    HTTP status that is answered without carrying anything out.
     """
 
     def __init__(
@@ -82,6 +83,8 @@ class FaultyLog(httpx.BaseTransport):
         fault = next(self._faults, None) if request.method == "POST" else None
         if fault == "refused":
             raise httpx.ConnectError("refused", request=request)
+        if fault == "no token":
+            raise LookupError(fault)
         if isinstance(fault, int):
             return _problem(fault)
         answer = self._answer(request, path)

@@ -135,8 +135,9 @@ def test_a_heartbeat_extends_until_the_transaction_ends() -> None:
     assert network.requests[-1].endswith("/commit")
 
 
-def test_a_heartbeat_without_an_answer_is_made_up_for() -> None:
-    network = WatchedLog("/extend", 2, [None, "lost answer"])
+@pytest.mark.parametrize("fault", ["lost answer", "no token"])
+def test_a_heartbeat_without_an_answer_is_made_up_for(fault: str) -> None:
+    network = WatchedLog("/extend", 2, [None, fault])
     server, _ = client(network)
     with server.transaction(timeout=0.003, heartbeat=True):
         assert network.reached.wait(WAIT)

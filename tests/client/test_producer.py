@@ -41,6 +41,31 @@ def test_an_undelivered_batch_goes_with_the_next_flush_and_is_stored_once() -> N
     assert producer.flush() == []
 
 
+def test_a_batch_that_the_programs_own_function_kept_from_being_sent_goes_with_the_next_flush() -> (
+    None
+):
+    network = FaultyLog(["no token"])
+    server, _ = client(network)
+    producer = server.producer(TOPIC)
+    producer.send(b"1", partition=0)
+    with pytest.raises(LookupError):
+        producer.flush()
+    producer.flush()
+    assert [payload for _, _, payload in network.messages] == [b"1"]
+
+
+def test_a_batch_that_cannot_be_written_does_not_stand_in_the_way_of_the_next() -> None:
+    network = FaultyLog()
+    server, _ = client(network)
+    producer = server.producer(TOPIC, name="p", first_sequence_id=2**64 - 1)
+    producer.send(b"1", partition=0)
+    producer.flush()
+    producer.send(b"2", partition=0)
+    with pytest.raises(OverflowError):
+        producer.flush()
+    assert producer.flush() == []
+
+
 def test_an_abort_drops_its_own_messages_and_no_others_that_are_undelivered() -> None:
     network = FaultyLog(["refused"])
     server, _ = client(network, deadline=0)

@@ -55,8 +55,8 @@ class Heartbeat:
             began = clock()
             try:
                 self._txn.info = await self._transport.attempt(call)
-            except TxnConsoleError as error:
-                if not is_retryable(error, idempotent=True):
+            except Exception as error:  # Also of the program's own function that gives the token.
+                if isinstance(error, TxnConsoleError) and not is_retryable(error, idempotent=True):
                     self._txn.fail(error)
                     return
                 _log.info("Transaction %s was not extended: %s", self._txn.txn_id, error)

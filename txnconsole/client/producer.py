@@ -21,6 +21,7 @@ from txnconsole.client.retries import is_retryable
 from txnconsole.client.runtime import Signal
 from txnconsole.client.transaction import OpenTransaction, id_of
 from txnconsole.client.transport import Transport, Work
+from txnconsole.client.wire import Call
 
 #: Seconds after which a producer that sends looks whether its topic has grown, as Pulsar's do.
 _LOOK_AGAIN = 60.0
@@ -154,17 +155,7 @@ class AsyncProducer:
     async def deliver(self, batch: Batch) -> Produced:
         """Send one batch. On a topic that deduplicates, sending it again stores nothing; the answer
         is then a ``duplicate``."""
-        return await self.transport.perform(
-            calls.produce(
-                self._topic,
-                batch.partition,
-                batch.messages,
-                txn_id=batch.txn_id,
-                producer_name=self._identity.name,
-                sequence_id=batch.sequence_id,
-                deduplication=self._deduplication,
-            )
-        )
+        return await self.transport.perform(self._call(batch))
 
     async def close(self) -> None:
         """Send what is collected, and stop the background work. From now on no message is taken.
@@ -206,11 +197,28 @@ class AsyncProducer:
             for batch in [batch for batch in self._sealed if wanted(batch.txn_id)]
         ]
 
+    def _call(self, batch: Batch) -> Call[Produced]:
+        return calls.produce(
+            self._topic,
+            batch.partition,
+            batch.messages,
+            txn_id=batch.txn_id,
+            producer_name=self._identity.name,
+            sequence_id=batch.sequence_id,
+            deduplication=self._deduplication,
+        )
+
     async def _deliver_one(self, batch: Batch) -> Produced:
+        """Send a batch, and keep it if it may be sent again: where only deduplication makes that
+        safe, as after an interruption, and after what the program's own functions raise."""
+        stays = False  # What is wrong with the batch itself would be raised again.
         try:
-            answer = await self.deliver(batch)
+            call = self._call(batch)
+            stays = self._deduplication
+            answer = await self.transport.perform(call)
         except BaseException as error:
-            stays = self._may_be_repeated(error)
+            if isinstance(error, TxnConsoleError):
+                stays = is_retryable(error, idempotent=self._deduplication)
             if batch.txn_id in self._transactions and (isinstance(error, Exception) or not stays):
                 self._transactions[batch.txn_id].fail(error)
             if not stays:
@@ -218,19 +226,6 @@ class AsyncProducer:
             raise
         self._forget([batch])
         return answer
-
-    def _may_be_repeated(self, error: BaseException) -> bool:
-        """Whether a batch that failed with this error may be sent again.
-
-        After an interruption (not an ``Exception``) it may be stored already, so only deduplication
-        makes that safe. An exception that is not the client's is about the batch itself: it would
-        be raised again.
-        """
-        if not isinstance(error, Exception):
-            return self._deduplication
-        return isinstance(error, TxnConsoleError) and is_retryable(
-            error, idempotent=self._deduplication
-        )
 
     def _own_turn(self) -> AbstractAsyncContextManager[object]:
         """One caller's turn: not in a process that has been forked, where a thread that had the
@@ -254,7 +249,7 @@ class AsyncProducer:
             self.transport.start(self._look)
 
     async def _look(self, _: Signal) -> None:
-        with suppress(TxnConsoleError):  # The next look will do.
+        with suppress(Exception):  # The next look will do.
             call = replace(calls.get_topic(self._topic), patience=_LOOK)
             found = await self.transport.attempt(call)
             self._partitioner.partitions = max(self._partitioner.partitions, found.partitions)
@@ -286,7 +281,7 @@ class AsyncProducer:
             try:
                 await self._deliver_one(batch)
             except Exception as error:
-                if self._may_be_repeated(error):
+                if batch in self._sealed:
                     return True
                 self._failures.setdefault(batch.txn_id, error)
         return False
