@@ -7,6 +7,7 @@ const KEPT = [
   "{% static 'css/base.css' %}",
   "{% static 'css/shell.css' %}",
   "{% static 'css/components.css' %}",
+  "{% static 'css/alone.css' %}",
   "{% static 'css/print.css' %}",
 ];
 

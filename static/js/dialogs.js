@@ -6,6 +6,17 @@ import { failure } from "./freshness.js";
 import { focusOn, saidIn } from "./regions.js";
 import { signInAddress } from "./standing.js";
 
+let awaited = null;
+
+/** What was asked for last is opened, and takes the place of no dialog that somebody is in already. */
+function askForOne({ detail: { ctx } }) {
+  const dialog = one("#dialog");
+  if (ctx.target !== dialog) return;
+  awaited?.abort();
+  awaited = ctx.request;
+  if (dialog.open) awaited.abort();
+}
+
 /** Whether an answer is the dialog's, asked before the swap: it may replace the very form that asked. */
 function noteDialog({ detail: { ctx } }) {
   if (ctx) ctx.isForDialog = one("#dialog").contains(ctx.target);
@@ -88,6 +99,7 @@ export function startDialogs() {
   // Of a form that the server has sent back.
   one("[aria-invalid=true]")?.focus();
   if (sessionStorage.unsent || one("main form[method=post]")) import("./unsent.js");
+  document.addEventListener("htmx:before:request", askForOne);
   document.addEventListener("htmx:before:swap", noteDialog);
   document.addEventListener("htmx:after:swap", openLoaded);  // At the document too, of a form that is gone.
   document.body.addEventListener("htmx:finally:request", refused);

@@ -6,6 +6,8 @@
 // Events: "change", and "admitted" when the server answers again after it had ended the session, or
 // refused the part.
 
+/** After so long without an answer a connection counts as dead, and another is made. */
+export const GIVE_UP_MS = 20000;
 const SAYS = {
   0: "The server cannot be reached.",
   401: "Your session has ended.",
@@ -90,10 +92,10 @@ export async function failureOf(answer) {
 
 /**
  * Asks for a part of the page. What fails is shown, and thrown as an error with the same words; what
- * `signal` has given up is thrown as an AbortError and says nothing. Nor does what a reader `wrote`
+ * a `signal` of its own has given up is thrown as an AbortError and says nothing. Nor does what a reader `wrote`
  * that is refused (400): the error is `isRefused`, and what is shown is as fresh as before.
  */
-export async function ask(part, address, { headers = { Accept: "application/json" }, signal, wrote = false } = {}) {
+export async function ask(part, address, { headers = { Accept: "application/json" }, signal = AbortSignal.timeout(GIVE_UP_MS), wrote = false } = {}) {
   let answer = null;
   try {
     answer = await fetch(address, { headers, signal });

@@ -8,11 +8,10 @@
 // Events: "delta" (detail: the frame's data), "tick", "resync" (read everything again), "alerts" (detail: {firing}),
 // "state", "clock" (each second).
 
-import { askJson, failure, freshness } from "./freshness.js";
+import { askJson, failure, freshness, GIVE_UP_MS } from "./freshness.js";
 
 const POLL_MS = 5000;
 const SILENT_MS = 6000;
-const GIVE_UP_MS = 20000;
 const FAILURES_BEFORE_POLLING = 3;
 const MAX_BACKOFF_MS = 30000;
 /** More changes than these are not kept for a page's turn: it reads everything again then. */
@@ -38,6 +37,7 @@ class Live extends EventTarget {
   #failures = 0;
   #poll = 0;
   #reopen = 0;
+  #opened = 0;
   #heard = Date.now();
   #seen = Date.now();
   #position;
@@ -132,6 +132,7 @@ class Live extends EventTarget {
     if (freshness.isRefused(UPDATES)) return this.#startPolling(0);
     const source = new EventSource(this.address);
     this.#source = source;
+    this.#opened = Date.now();
     source.addEventListener("hello", (event) => this.#hello(event));
     source.addEventListener("delta", (event) => {
       this.#alive();
@@ -275,7 +276,8 @@ class Live extends EventTarget {
     this.#become("live");
   }
 
-  // A connection may be dead without anybody having closed it: after a sleep, behind a lost network.
+  // A connection may be dead without anybody having closed it, one that is being made too: after a
+  // sleep, behind a lost network.
   #check() {
     const heard = Date.now() - this.#heard;
     if (this.state !== "paused" && !document.hidden && !freshness.isFailing(UPDATES)) {
@@ -283,7 +285,7 @@ class Live extends EventTarget {
         freshness.failed(UPDATES, failure(0, "Nothing has been heard from the server."));
       }
     }
-    if (this.state === "live" && this.#source && heard > GIVE_UP_MS) {
+    if (this.#source && Math.min(heard, Date.now() - this.#opened) > GIVE_UP_MS) {
       this.#closeStream();
       this.#failed();
       this.#open();

@@ -78,8 +78,20 @@ function notePlace({ detail: { ctx } }) {
   if (target.getAttribute("hx-get") !== request.action) target.setAttribute("hx-get", request.action);
 }
 
-function noteFocus({ detail: { ctx } }) {
-  if (ctx) ctx.hadFocus = ctx.target?.contains(document.activeElement);
+const placeOf = ({ sourceElement }) => sourceElement.getAttribute("hx-get");
+
+function noteAsked({ detail: { ctx } }) {
+  ctx.place = placeOf(ctx);
+}
+
+/** An answer of the place where a region stood before the reader paged on is too late. */
+function noteFocus(event) {
+  const { ctx } = event.detail;
+  ctx.hadFocus = ctx.target?.contains(document.activeElement);
+  if (ctx.place === placeOf(ctx)) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  refresh(ctx.sourceElement);
 }
 
 /** What stands below a region that keeps its room stands still when that becomes shorter, until the window is another. */
@@ -123,6 +135,7 @@ export function startRegions() {
   live?.addEventListener("resync", refreshAll);
   document.body.addEventListener("htmx:finally:request", finished);
   document.body.addEventListener("htmx:after:swap", notePlace);
+  document.body.addEventListener("htmx:config:request", noteAsked);
   document.body.addEventListener("htmx:before:swap", noteFocus);
   document.body.addEventListener("htmx:after:swap", keepFocus);
   document.body.addEventListener("aborted", refreshAll);

@@ -10,4 +10,10 @@
   } catch {
     // Storage is refused in some private windows: the system's theme holds.
   }
+  try {
+    Intl.DateTimeFormat("en", { timeZone: root.dataset.zone });
+  } catch {
+    delete root.dataset.zone;  // A zone that is younger than the browser.
+  }
+  if (!CSS.supports("color", "light-dark(red, red)")) import("./plain.js");
 })();

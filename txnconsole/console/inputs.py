@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_naive
 
 from engine.model.message import MAX_OFFSET
 
@@ -28,6 +30,16 @@ class MomentField(forms.DateTimeField):
                 "The clock shows this time twice, or never. Add its offset, as in"
                 " 2026-10-25 02:30+02:00."
             ) from error
+
+
+def moment_of(text: str) -> datetime | None:
+    """A moment with its zone in an address, which may be any text; None when it is none, or none
+    that a database can compare with."""
+    try:
+        moment = parse_datetime(text)
+        return None if moment is None or is_naive(moment) else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 class OffsetsForm(forms.Form):

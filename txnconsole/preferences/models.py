@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
+
+
+@cache
+def zones() -> frozenset[str]:
+    """The zones that may be chosen: a browser must know them too, by the same name, and knows
+    nothing of this machine's own (``localtime``)."""
+    return frozenset(available_timezones()) - {"localtime"}
 
 
 class Theme(models.TextChoices):
@@ -50,11 +58,8 @@ class Preferences(models.Model):
 
     @property
     def zone_info(self) -> ZoneInfo:
-        """The zone; UTC when this machine does not know it."""
-        try:
-            return ZoneInfo(self.zone)
-        except (KeyError, ValueError, OSError):
-            return ZoneInfo("UTC")
+        """The zone; UTC when it is none (any more) that may be chosen."""
+        return ZoneInfo(self.zone if self.zone in zones() else "UTC")
 
 
 def preferences_of(user: AbstractBaseUser) -> Preferences:

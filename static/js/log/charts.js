@@ -145,6 +145,7 @@ export class Charts {
       this.#figures = await answer.json();
     } catch (error) {
       for (const chart of [this.positions, this.spans]) fail(chart, `The chart could not be loaded. ${error.message}`);
+      setTimeout(() => this.#load(), EVERY_MS_SLOW);
       return;
     }
     this.draw({ now: true });

@@ -35,7 +35,7 @@ function show() {
   bar.hidden = chosen === 0;
   page.checked = chosen > 0 && chosen === open;
   page.indeterminate = chosen > 0 && chosen < open;
-  setText(one("[data-selected]"), whole ? `All ${matching} open matching selected` : `${count(chosen)} selected`);
+  setText(one("[data-selected]"), whole ? `All ${matching ? `${matching} ` : ""}open matching selected` : `${count(chosen)} selected`);
   wider.hidden = whole || chosen < open || form.dataset.more === undefined;
   if (!wider.hidden) offer();
 }
@@ -43,17 +43,15 @@ function show() {
 /** Tells how many there are beyond this page; asked once, when somebody has selected all of it. */
 async function offer() {
   if (matching === null) {
-    matching = "…";
+    matching = "";
     setText(wider, "Select all open that match");
-    const answer = await fetch(form.dataset.count, { headers: { Accept: "application/json" } });
-    if (!answer.ok) {
-      matching = null;
-      return;
-    }
-    const found = await answer.json();
-    matching = found.count > found.limit ? `${count(found.limit)}+` : count(found.count);
+    const answer = await fetch(form.dataset.count, { headers: { Accept: "application/json" } }).catch(() => null);
+    const found = answer?.ok ? await answer.json() : null;
+    matching = found && (found.count > found.limit ? `${count(found.limit)}+` : count(found.count));
+    if (found) show();
+  } else if (matching) {
+    setText(wider, `Select all ${matching} open that match`);
   }
-  setText(wider, `Select all ${matching} open that match`);
 }
 
 if (form && page) {

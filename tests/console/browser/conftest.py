@@ -184,6 +184,19 @@ def hold(page: Page, address: str | re.Pattern[str]) -> list[Route]:
     return held
 
 
+def hold_first(page: Page, address: str | re.Pattern[str]) -> list[Route]:
+    """As :func:`hold`, of the first request; later ones, which come into the list too, go on."""
+    asked: list[Route] = []
+
+    def keep(route: Route) -> None:
+        asked.append(route)
+        if len(asked) > 1:
+            route.continue_()
+
+    page.route(address, keep)
+    return asked
+
+
 def stop_clock(page: Page) -> None:
     """Let no more time pass on a page whose clock is installed: half a minute passes at once, which
     gives no request up, and none after it, however slow the machine is."""

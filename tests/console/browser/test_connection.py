@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Route, expect
 
-from tests.console.browser.conftest import Producer, Watched, hold
+from tests.console.browser.conftest import Producer, Watched, hold, hold_first
 
 pytestmark = pytest.mark.browser
 
@@ -108,6 +108,41 @@ def test_a_tab_that_is_shown_again_is_not_live_before_it_has_heard(
     page.unroute(re.compile("/live?"))
     expect(button).to_have_attribute("data-state", "live")
     expect(button.locator(".age")).to_have_text("now")
+
+
+def test_a_connection_that_dies_while_it_is_made_is_given_up_for_another(
+    context: BrowserContext, producer: Producer
+) -> None:
+    """As behind a lost network: nobody closes it, and the server answers all others."""
+    page = Watched(context.new_page()).page
+    page.clock.install()
+    hold_first(page, "**/live?*")
+    page.goto(producer.log)
+    page.clock.run_for(15_000)
+    button = page.locator("[data-live]")
+    expect(button).to_have_attribute("data-state", "stale")
+    page.clock.run_for(10_000)
+    expect(button).to_have_attribute("data-state", "live")
+
+
+#: Seconds pass sooner for what is asked for; the clock of a test does not have them.
+_SOONER = """
+const timeout = AbortSignal.timeout.bind(AbortSignal);
+AbortSignal.timeout = (milliseconds) => timeout(milliseconds / 50);
+"""
+
+
+def test_a_question_that_is_never_answered_is_asked_again(
+    context: BrowserContext, producer: Producer
+) -> None:
+    txn_id = producer.begin()
+    page = Watched(context.new_page()).page
+    page.add_init_script(_SOONER)
+    page.goto("/transactions")
+    asked = hold_first(page, "**/transactions/rows?*")
+    producer.end(txn_id, "commit")
+    expect(page.locator(f'[id="txn-{txn_id}"] .st')).to_have_text("Committed")
+    assert len(asked) > 1
 
 
 def test_a_computer_whose_clock_goes_back_keeps_its_page_renewed(

@@ -109,6 +109,19 @@ def test_charts_that_stand_still_are_told_too(watched: Watched) -> None:
     only_the_network_complained(watched)
 
 
+def test_charts_of_a_log_that_could_not_be_loaded_are_asked_for_again(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    producer.produce("first")
+    page.route("**/log/figures", lambda route: route.fulfill(status=503))
+    page.goto(producer.log)
+    expect(page.locator("#positions")).to_contain_text("could not be loaded")
+    page.unroute("**/log/figures")
+    expect(page.locator("#positions .main-svg").first).to_be_visible()
+    only_the_network_complained(watched)
+
+
 def test_what_is_asked_for_and_fails_is_told_where_it_was_asked_for(
     watched: Watched, producer: Producer
 ) -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.console.browser.conftest import Producer, Watched, hold, signed_in
+from tests.console.browser.conftest import Producer, Watched, hold, hold_first, signed_in
 from tests.server import Served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
@@ -359,6 +359,56 @@ def test_of_two_timelines_the_one_that_was_asked_for_last_is_shown(
         held.pop().fulfill(json=figure | {"idle": [[0.25, 0.5, "2 h 00 min"]]})
     page.evaluate("new Promise((drawn) => setTimeout(drawn))")
     expect(annotation).to_have_text("nothing for 1 h 00 min")
+
+
+_REFRESH = "import('/static/js/regions.js').then(({ refreshAll }) => refreshAll())"
+
+
+def test_who_pages_on_is_not_put_back_by_what_was_asked_for_before(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    txn_id = producer.begin()
+    producer.produce(*(f"m{number}" for number in range(15)), txn_id=txn_id)
+    page.goto(f"/transactions/{txn_id}")
+    messages = page.locator("#messages")
+    onward = messages.get_by_role("button", name="Next messages")
+    expect(onward).to_be_visible()
+    address = re.compile(r"/messages$")
+    asked = hold_first(page, address)
+    with page.expect_request(address):
+        page.evaluate(_REFRESH)
+    onward.click()
+    expect(messages.locator("tbody tr")).to_have_count(5)
+    with page.expect_request_finished(lambda request: address.search(request.url) is not None):
+        asked[0].continue_()
+    page.evaluate("new Promise((drawn) => setTimeout(drawn))")
+    expect(messages.locator("tbody tr")).to_have_count(5, timeout=1)
+
+
+def test_who_chooses_all_before_they_are_counted_is_told_their_number_then(
+    watched: Watched, producer: Producer
+) -> None:
+    page = watched.page
+    for _ in range(26):
+        producer.begin()
+    page.goto("/transactions?q=state:open")
+    counting = re.compile("/transactions/count")
+    page.route(counting, lambda route: route.abort())
+    page.locator("[data-select-page]").check()
+    everything = page.get_by_role("button", name="Select all open that match")
+    expect(everything).to_be_visible()
+    page.unroute(counting)
+    assert all("Failed to load" in each for each in watched.take_complaints())
+    held = hold(page, counting)
+    page.locator("[data-select-none]").click()
+    with page.expect_request(counting):
+        page.locator("[data-select-page]").check()
+    everything.click()
+    selected = page.locator("[data-selected]")
+    expect(selected).to_have_text("All open matching selected")
+    held.pop().fulfill(json={"count": 1234, "limit": 10000})
+    expect(selected).to_have_text("All 1,234 open matching selected")
 
 
 #: Two frames at one moment, before the second of which the timeline was read; and three seconds on.

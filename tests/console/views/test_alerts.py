@@ -19,8 +19,8 @@ from tests.console.conftest import signed_in
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.handling import MAX_SILENCES
 from txnconsole.alerts.kinds import KINDS, Kind
-from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Rule, Silence
-from txnconsole.alerts.states import AlertState
+from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Notice, Rule, Silence
+from txnconsole.alerts.states import AlertState, ChannelKind, NoticeKind
 from txnconsole.audit.models import AuditEntry
 from txnconsole.enginedb.clock import database_now
 
@@ -208,9 +208,36 @@ def test_a_list_of_nothing_shows_what_fires_at_once(engine: Engine, operator: Cl
     assert "Acknowledge…" in body(operator.get("/alerts", **HTMX))
 
 
-@pytest.mark.parametrize("query", ["listed=x&since=y", "listed=1,2&since=2026-01-01", "listed=1"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "listed=x&since=y",
+        "listed=1,2&since=2026-01-01",
+        "listed=1",
+        "listed=1&since=2026-02-30T00:00:00Z",
+        "listed=1&since=9999-12-31T23:59:59-23:59",
+    ],
+)
 def test_a_list_that_means_nothing_is_read_anew(operator: Client, query: str) -> None:
     assert operator.get(f"/alerts?{query}", **HTMX).status_code == 200
+
+
+def test_of_many_who_were_told_the_newest_come_first(engine: Engine, viewer: Client) -> None:
+    alert = fired(engine)
+    channel = Channel.objects.create(name="night-shift", kind=ChannelKind.EMAIL)
+    kinds = [NoticeKind.FIRING, *[NoticeKind.REMINDER] * 43, NoticeKind.RESOLVED]
+    Notice.objects.bulk_create(
+        Notice(channel=channel, alert=alert, kind=kind, value=1, at=alert.fired_at)
+        for kind in kinds
+    )
+    page = body(viewer.get(f"/alerts/{alert.pk}"))
+    told = re.findall(r'id="notice-\d+"><th scope="row">night-shift</th><td>(\w+)', page)
+    assert (len(told), told[0]) == (40, "Resolved")
+    assert "1–40 of 45 notices" in page
+    [onward] = re.findall(r'rel="next" href="([^"#]+)', page)
+    rest = body(viewer.get(f"/alerts/{alert.pk}{html.unescape(onward)}"))
+    told = re.findall(r'id="notice-\d+"><th scope="row">night-shift</th><td>(\w+)', rest)
+    assert (len(told), told[-1]) == (5, "Firing")
 
 
 def test_acknowledging_closes_the_dialog_and_shows_who(engine: Engine, operator: Client) -> None:
@@ -313,7 +340,8 @@ def test_the_history_has_pages_and_filters(
     assert "<b>1</b> new" in body(viewer.get(html.unescape(since)))
     late.delete()
     assert "<b>2</b> new" in body(viewer.get("/alerts/history/since?since=2026-01-01T00:00:00Z"))
-    assert viewer.get("/alerts/history/since?since=yesterday").status_code == 400
+    for none in ("yesterday", "2026-02-30T00:00:00Z", "0001-01-01T00:00:00%2B14:00"):
+        assert viewer.get(f"/alerts/history/since?since={none}").status_code == 400
     last = Alert.objects.latest("id").pk
     assert "The history begins here" in body(viewer.get(f"/alerts/history?before={last}"))
     assert "No resolved alert matches" in body(viewer.get("/alerts/history?rule=nothing"))

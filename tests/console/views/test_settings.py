@@ -81,7 +81,17 @@ def test_moments_are_written_in_the_users_zone(
     assert "At (Asia/Kolkata)" in local
 
 
-@pytest.mark.parametrize("change", [{"zone": "Mars/Olympus"}, {"theme": "pink"}, {"zone": "../x"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"zone": "Mars/Olympus"},
+        {"theme": "pink"},
+        {"zone": "../x"},
+        {"zone": "localtime"},  # Python knows it, and no browser.
+        {"zone": "posixrules"},
+        {"zone": "right/Europe/Berlin"},
+    ],
+)
 def test_what_cannot_be_preferred_is_422(
     engine: Engine, viewer: Client, change: dict[str, str]
 ) -> None:

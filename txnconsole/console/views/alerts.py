@@ -10,8 +10,6 @@ from django import forms
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
-from django.utils.timezone import is_naive
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from engine.model.errors import InvalidRequest
@@ -22,6 +20,7 @@ from txnconsole.alerts.models import Alert, Silence
 from txnconsole.alerts.silencing import HOLDS
 from txnconsole.alerts.states import AlertState
 from txnconsole.console.alert_forms import AcknowledgeForm, SilenceForm, refusal_shown_in
+from txnconsole.console.inputs import moment_of
 from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
@@ -79,9 +78,8 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
 def _listed(request: ConsoleRequest) -> tuple[list[str], datetime | None]:
     """What the page lists already, in its order; and when it was read, if that was not all."""
     keys = request.GET.get("listed", "").split(",")[: 2 * PAGE_ROWS]
-    since = parse_datetime(request.GET.get("since", ""))
     known = [key for key in keys if number_of(key.removeprefix("w")) is not None]
-    return known, None if since is None or is_naive(since) else since
+    return known, moment_of(request.GET.get("since", ""))
 
 
 @require_safe
@@ -121,8 +119,8 @@ def resolved_since(request: ConsoleRequest) -> HttpResponse:
     """How many alerts of the filter were resolved after a moment, besides those that the page has
     counted already; for the history's script."""
     resolved, _, _ = _resolved(request)
-    since = parse_datetime(request.GET.get("since", ""))
-    if since is None or is_naive(since):
+    since = moment_of(request.GET.get("since", ""))
+    if since is None:
         raise InvalidRequest("Say since which moment, with its zone.", field="since")
     query = request.GET.copy()
     query.pop("since")
@@ -150,7 +148,7 @@ def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
     """One alert: its values, who takes care of it, and who was told."""
     found = handling.find_alert(alert_id)
     standing = request.standing()
-    notices = found.notices.select_related("channel", "message").order_by("id")
+    notices = found.notices.select_related("channel", "message").order_by("-id")
     context = rights(request) | {
         "channel": "alerts",
         "position": alerts_position(standing),
@@ -158,7 +156,7 @@ def alert(request: ConsoleRequest, alert_id: int) -> HttpResponse:
         "address": address_of(found.object),
         "measures": KINDS[Kind(found.kind)].measures,
         "is_firing": found.state == AlertState.FIRING,
-        "notices": notices[:PAGE_ROWS],
+        "told": slice_of_query(notices, request.GET.get("told", ""), PAGE_ROWS),
         "now": standing.now,
     }
     return show(request, "console/alerts/alert.html", context, region="console/alerts/_alert.html")
