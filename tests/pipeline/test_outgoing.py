@@ -10,6 +10,7 @@ from txnconsole.client.partitioner import partition_for_key
 from txnconsole.pipeline.outgoing import (
     BATCH_BYTES,
     BATCH_MESSAGES,
+    WAITING_BYTES,
     Collector,
     Outgoing,
 )
@@ -115,3 +116,28 @@ def test_a_batch_tells_how_many_messages_it_has() -> None:
     for count in (1, 15, 16, BATCH_MESSAGES):
         rows = pa.RecordBatch.from_pydict({"payload": [b"x"] * count})
         assert [len(_messages(each)) for each in _all(Collector(1), rows)] == [count]
+
+
+def test_a_message_that_waits_keeps_nothing_of_the_rows_that_it_came_with() -> None:
+    """A partition that gets few of a task's messages would keep all that have gone elsewhere."""
+    collector = Collector(2)
+    partitions = [1] + [0] * (BATCH_MESSAGES - 1)
+    before = pa.total_allocated_bytes()
+    for _ in range(50):
+        rows = {"payload": [b"x" * 100] * BATCH_MESSAGES, "partition": partitions}
+        list(collector.add(pa.RecordBatch.from_pydict(rows)))
+    del rows
+    assert pa.total_allocated_bytes() - before < BATCH_MESSAGES * 100
+    assert [len(_messages(batch)) for batch in collector.rest() if batch.partition == 1] == [50]
+
+
+def test_what_waits_over_all_partitions_goes_out_when_it_is_much() -> None:
+    wide = WAITING_BYTES // (BATCH_BYTES // 2)
+    collector = Collector(2 * wide)
+    one = {"payload": [b"x" * (BATCH_BYTES // 2)]}
+    for turn in range(wide - 1):
+        row = pa.RecordBatch.from_pydict(one | {"partition": [turn]})
+        assert not list(collector.add(row))
+    out = list(collector.add(pa.RecordBatch.from_pydict(one | {"partition": [wide]})))
+    assert [batch.partition for batch in out] == [*range(wide - 1), wide]
+    assert collector.rest() == []

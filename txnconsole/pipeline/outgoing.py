@@ -5,7 +5,7 @@ The messages of a partition keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ from txnconsole.pipeline.packing import array_header, packed
 #: reading a few messages takes unpacking their whole batch.
 BATCH_MESSAGES = 10_000
 BATCH_BYTES = 2 * 1024 * 1024
+#: How many bytes wait at most for more of their partitions, of which a topic may have a thousand.
+WAITING_BYTES = 64 * 1024 * 1024
 
 Integers = npt.NDArray[np.int64]
 
@@ -35,13 +37,15 @@ class Outgoing(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """Messages that do not fill a batch yet: their bytes in order, and the size of each message."""
+    """Messages that do not fill a batch yet: their bytes in order, the size of each message, and
+    of all."""
 
-    parts: tuple[memoryview, ...]
+    parts: tuple[bytes, ...]
     sizes: Integers
+    size: int
 
 
-_NONE = _Waiting((), np.zeros(0, np.int64))
+_NONE = _Waiting((), np.zeros(0, np.int64), 0)
 
 
 class Collector:
@@ -53,7 +57,7 @@ class Collector:
         self._waiting: dict[int, _Waiting] = {}
 
     def add(self, rows: pa.RecordBatch) -> Iterator[Outgoing]:
-        """Take rows; yields the batches that they fill.
+        """Take rows; yields the batches that they fill, and when too much waits for more, all.
 
         Raises:
             ValueError: a payload is null, or a property is given twice.
@@ -65,25 +69,28 @@ class Collector:
         spans = pairwise([*begins.tolist(), len(chosen)])
         for partition, (begun, end) in zip(partitions.tolist(), spans, strict=True):
             yield from self._add(partition, messages[begun:end])
+        if sum(each.size for each in self._waiting.values()) > WAITING_BYTES:
+            yield from self.rest()
 
     def _add(self, partition: int, messages: pa.BinaryArray) -> Iterator[Outgoing]:
         _, ends, data = messages.buffers()
         upto = np.frombuffer(ends, np.int32)[messages.offset :][: len(messages) + 1]
-        parts, sizes = self._waiting.pop(partition, _NONE)
+        parts, sizes, size = self._waiting.pop(partition, _NONE)
         waited, begun, at = len(sizes), 0, int(upto[0])
         sizes = np.concatenate((sizes, np.diff(upto)))
         for end in cuts(sizes):  # The messages that waited fit into the first batch.
             upper = int(upto[end - waited])
             yield _outgoing(partition, end - begun, (*parts, memoryview(data)[at:upper]))
-            parts, begun, at = (), end, upper
+            parts, size, begun, at = (), 0, end, upper
         if begun < len(sizes):
-            left = memoryview(data)[at : int(upto[-1])]
-            self._waiting[partition] = _Waiting((*parts, left), sizes[begun:])
+            # A copy: a view would keep the bytes of all these rows for as long as one waits.
+            left = bytes(memoryview(data)[at : int(upto[-1])])
+            self._waiting[partition] = _Waiting((*parts, left), sizes[begun:], size + len(left))
 
     def rest(self) -> list[Outgoing]:
         """The messages that did not fill a batch, as smaller batches."""
         waiting, self._waiting = self._waiting, {}
-        return [_outgoing(each, len(sizes), parts) for each, (parts, sizes) in waiting.items()]
+        return [_outgoing(each, len(left.sizes), left.parts) for each, left in waiting.items()]
 
     def _choose(self, rows: pa.RecordBatch) -> Integers:
         """Each row's partition: the one in its column, else its key's, else the next in turn."""
@@ -111,7 +118,7 @@ class Collector:
         return chosen
 
 
-def _outgoing(partition: int, count: int, parts: tuple[memoryview, ...]) -> Outgoing:
+def _outgoing(partition: int, count: int, parts: Iterable[bytes | memoryview]) -> Outgoing:
     return Outgoing(partition, msgspec.Raw(b"".join((array_header(count), *parts))))
 
 

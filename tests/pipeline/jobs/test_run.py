@@ -37,6 +37,7 @@ Caused by: java.io.EOFException
 \t... 30 more
 """
 _NO_SPACE = "OSError: [Errno 28] No space left on device"
+_SHUFFLED = "org.apache.spark.SparkException: Lost: java.io.IOException: No space left on device"
 _FULL = f"""org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed
 \tat org.apache.spark.Somewhere(Somewhere.scala:1)
 Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -62,7 +63,7 @@ def _ended(work: str) -> tuple[int, bytes]:
 @pytest.mark.parametrize(
     "cause",
     [
-        "OSError: [Errno 28] Error writing bytes to file. Detail: No space left on device",
+        "OSError: [Errno 28] No space left on device, while /offloaded was written to.",
         "txnconsole.client.errors.TopicNotFound: There is no topic public/default/nowhere.",
     ],
 )
@@ -74,11 +75,16 @@ def test_of_an_error_out_of_sparks_python_the_line_that_names_the_cause_is_told(
     assert brief(told) == cause
 
 
-@pytest.mark.parametrize(("text", "cause"), [(_CRASHED, _CRASH), (_FULL, _NO_SPACE)])
-def test_of_what_sparks_jvm_throws_the_line_that_names_the_cause_is_told(
-    text: str, cause: str
+def test_of_what_sparks_jvm_throws_the_line_that_names_the_cause_is_told() -> None:
+    assert brief(Thrown(_CRASHED)) == _CRASH
+
+
+@pytest.mark.parametrize(("text", "cause"), [(_FULL, _NO_SPACE), (_SHUFFLED, _SHUFFLED)])
+def test_of_a_full_disk_it_is_told_where_sparks_temporary_files_are(
+    text: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert brief(Thrown(text)) == cause
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert brief(Thrown(text)) == f"{cause}. Spark's temporary files are in {tmp_path} (TMPDIR)."
 
 
 def test_a_supervised_job_ends_with_its_own_status_while_its_supervisor_lives() -> None:

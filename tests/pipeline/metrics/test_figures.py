@@ -40,14 +40,16 @@ def _header(txn: int, owner: str, begin: float, decided: float | None, **more: A
     return (0, txn, owner, more.get("client", ""), status, _at(begin), decision, ended)
 
 
-def _figures(spark: SparkSession, entries: list[Any], headers: list[Any]) -> dict[Any, Any]:
+def _figures(
+    spark: SparkSession, entries: list[Any], headers: list[Any], *, now: float = 3599
+) -> dict[Any, Any]:
     participants = [(0, header[1], "a/b/c", 1) for header in headers]
     relations: dict[str, DataFrame] = {
         "entries": spark.createDataFrame(entries, _ENTRY),
         "headers": spark.createDataFrame(headers, _HEADER),
         "participants": spark.createDataFrame(participants, _PARTICIPANT),
     }
-    rows = minute_figures(spark, relations, HOUR, HOUR + timedelta(hours=1)).collect()
+    rows = minute_figures(spark, relations, HOUR, HOUR + timedelta(hours=1), _at(now)).collect()
     return {
         (row.resolution, row["at"].minute if row.resolution == "minute" else "", row["name"]): row
         for row in rows
@@ -91,7 +93,7 @@ def test_who_holds_readers_back_is_who_began_first_of_those_that_are_open(
     spark: SparkSession,
 ) -> None:
     """ann from 10 s to 70 s; bob begins and ends within; eve from 60 s to 100 s takes over at 70 s;
-    zoe from 3500 s on and has not ended: until the hour's end."""
+    zoe from 1790 s on and has not ended: until now, at 1830 s, and no further."""
     entries = [
         _entry(10, 0, txn=1),
         _entry(20, 1, txn=2),
@@ -99,20 +101,21 @@ def test_who_holds_readers_back_is_who_began_first_of_those_that_are_open(
         _entry(60, 3, txn=3),
         _entry(70, 4, kind="A", txn=1),
         _entry(100, 5, kind="C", txn=3),
-        _entry(3500, 6, txn=4),
+        _entry(1790, 6, txn=4),
     ]
     headers = [
         _header(1, "ann", 9, 69, status="ABORTED"),
         _header(2, "bob", 19, 29),
         _header(3, "eve", 59, 99),
-        _header(4, "zoe", 3499, None, status="OPEN"),
+        _header(4, "zoe", 1789, None, status="OPEN"),
     ]
-    found = _figures(spark, entries, headers)
+    found = _figures(spark, entries, headers, now=1830)
     held = {key: row.held_ms for key, row in found.items() if row.dimension == "owner"}
     assert held["minute", 0, "ann"] == 50_000
     assert held["minute", 1, "ann"] == 10_000
     assert held["minute", 1, "eve"] == 30_000
     assert held["minute", 0, "bob"] == 0
-    assert held["minute", 58, "zoe"] == 40_000
-    assert held["minute", 59, "zoe"] == 60_000
-    assert held["hour", "", "zoe"] == 100_000
+    assert held["minute", 29, "zoe"] == 10_000
+    assert held["minute", 30, "zoe"] == 30_000
+    assert ("minute", 31, "zoe") not in held
+    assert held["hour", "", "zoe"] == 40_000

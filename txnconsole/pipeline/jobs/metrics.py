@@ -47,14 +47,15 @@ def compute(
     """
     run.stage("wait", 0, _PARTS)
     with alone(databases.urls[COORDINATOR]) as session:
-        until = databases.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
+        now = databases.now().astimezone(UTC)
+        until = now.replace(minute=0, second=0, microsecond=0) + _HOUR
         since = first_hour(until, hours, newest_hour(session))
         with Snapshot.take(databases) as snapshot:
             run.stage("compute", 0, _PARTS)
             relations = {
                 name: raw(spark, snapshot, name, topics=topics, since=since) for name in _RELATIONS
             }
-            rows = minute_figures(spark, relations, since, until).collect()
+            rows = minute_figures(spark, relations, since, until, now).collect()
         run.stage("store", 1, _PARTS)
         written = replace_figures(session, rows, since, until)
     run.stage("stored", _PARTS, _PARTS)

@@ -19,6 +19,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ DONE, FAILED, WRONG_OPTIONS, FOUND = 0, 1, 2, 3
 _TERMINATED = 128 + signal.SIGTERM
 _RUN = "TXNCONSOLE_RUN"
 _ERROR_LENGTH = 500
+_FULL = "No space left on device"
 #: The exception's line in a Python traceback, which Spark repeats as text.
 _CAUSE = re.compile(r"((?:[a-z_]\w*\.)+[A-Z]\w+|[A-Z]\w*Error): ")
 
@@ -184,12 +186,16 @@ def whole_number(option: str, *, most: int = 2**63 - 1) -> Callable[[str], int]:
 
 
 def brief(error: Exception) -> str:
-    """The line of an error that names the cause; the rest of a Spark error is stack traces."""
+    """The line of an error that names the cause; the rest of a Spark error is stack traces. Of a
+    full disk that it does not name, where Spark keeps its temporary files."""
     text = f"{type(error).__name__}: {error}"
     # What the JVM has thrown and PySpark does not know follows on a line of its own, after a colon.
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if _CAUSE.match(line)]
-    return (causes[-1] if causes else lines[0])[:_ERROR_LENGTH]
+    told = (causes[-1] if causes else lines[0])[:_ERROR_LENGTH]
+    if told.endswith(_FULL):
+        told += f". Spark's temporary files are in {tempfile.gettempdir()} (TMPDIR)."
+    return told
 
 
 def end_at_end_of(source: BinaryIO | FileIO, end: Callable[[], None]) -> None:

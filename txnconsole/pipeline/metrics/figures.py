@@ -30,15 +30,20 @@ COLUMNS = (
 
 
 def minute_figures(
-    spark: SparkSession, relations: Mapping[str, DataFrame], since: datetime, until: datetime
+    spark: SparkSession,
+    relations: Mapping[str, DataFrame],
+    since: datetime,
+    until: datetime,
+    now: datetime,
 ) -> DataFrame:
     """Figures of the minutes in [since, until), and of their hours.
 
     Args:
         relations: ``entries``, ``headers`` and ``participants`` of the raw log.
         since, until: whole hours, so that an hour's figures are of all its minutes.
+        now: when the logs are read; what is open has held readers back until then.
     """
-    moments = {"since": since.isoformat(), "until": until.isoformat()}
+    moments = {"since": since, "until": until, "now": now}
     parts = [_query(spark, name, relations, moments) for name in ("produced", "ended", "held")]
     minutes = reduce(lambda left, right: left.join(right, _KEY, "full"), parts)
     hours = minutes.groupBy(sf.date_trunc("hour", "at").alias("at"), "dimension", "name").agg(
@@ -66,10 +71,11 @@ def _query(
     spark: SparkSession,
     name: str,
     relations: Mapping[str, DataFrame],
-    moments: Mapping[str, str],
+    moments: Mapping[str, datetime],
 ) -> DataFrame:
     text = _statement(name)
-    given: dict[str, Any] = {**relations, **moments}
+    given: dict[str, Any] = dict(relations)
+    given |= {name: moment.isoformat() for name, moment in moments.items()}
     used = {key: value for key, value in given.items() if f"{{{key}}}" in text}
     return spark.sql(text, **used)
 

@@ -1,12 +1,12 @@
 -- For how long each owner's transactions held readers back, in milliseconds of each minute, summed
 -- over partitions. Of the open transactions of a partition the one that began first holds; when it
 -- ends, the next that is still open takes over. Those that ever hold are the ones whose end lies
--- further out than that of all that began before them.
+-- further out than that of all that began before them. One that is open holds until now.
 WITH span AS (
     SELECT broker, topic, partition, tc_id, sequence,
         min(first_offset) FILTER (WHERE kind = 'D') AS first_offset,
         min(publish_time) FILTER (WHERE kind = 'D') AS began,
-        coalesce(min(publish_time) FILTER (WHERE kind <> 'D'), timestamp {until}) AS ended
+        coalesce(min(publish_time) FILTER (WHERE kind <> 'D'), timestamp {now}) AS ended
     FROM {entries} WHERE log = 'partition' AND tc_id IS NOT NULL
     GROUP BY broker, topic, partition, tc_id, sequence
 ),
