@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -94,7 +94,7 @@ class Continuity:
                     told.tc_id = max(told.tc_id, asked.all("highest_ids")[0].tc_id)
                     told.marks += asked.adhoc("highest_marks")
                     told.known += map(txn_of, asked.all("evidence", **unissued))
-                    told.ended += map(txn_of, asked.all("ended_among", **undecided, **among))
+                    told.ended += asked.all("ended_among", **undecided, **among)
             except EngineError as error:
                 logger.warning("broker not compared", broker=broker.name, reason=error.message)
                 told.by_all = False
@@ -104,12 +104,13 @@ class Continuity:
 @dataclass(slots=True)
 class _Told:
     """What the brokers know: the highest id of a coordinator, low water marks, transactions that
-    had not been issued when the coordinators were asked before, and ended ones that were OPEN."""
+    had not been issued when the coordinators were asked before, and where such as were OPEN have
+    ended (rows of ``ended_among``)."""
 
     tc_id: int = -1
     marks: list[Row] = field(default_factory=list)
     known: list[TxnID] = field(default_factory=list)
-    ended: list[TxnID] = field(default_factory=list)
+    ended: list[Row] = field(default_factory=list)
     by_all: bool = True
 
 
@@ -122,5 +123,19 @@ def _contradicted(session: Session, told: _Told) -> Iterator[bool]:
         yield row.tc_id not in issued or row.low_water_mark > issued[row.tc_id].decided
     for txn_id in told.known:
         yield txn_id.sequence > issued[txn_id.tc_id].sequence
-    still_open = {txn_of(row) for row in session.all("open_ids")} if told.ended else set()
-    yield not still_open.isdisjoint(told.ended)
+    yield bool(open_though_ended(session, told.ended))
+
+
+def open_though_ended(session: Session, ended: Sequence[Row]) -> set[TxnID]:
+    """The transactions that are OPEN although they have ended on a broker.
+
+    Args:
+        ended: where, in rows of ``ended_among``.
+    """
+    found = session.all(
+        "open_though_ended",
+        **id_lists(map(txn_of, ended)),
+        topic_ids=[row.topic_id for row in ended],
+        subscriptions=[row.subscription for row in ended],
+    )
+    return set(map(txn_of, found))

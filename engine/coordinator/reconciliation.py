@@ -4,8 +4,10 @@ A standby that lagged was promoted, or a copy was restored that is older than th
 coordinators would issue ids a second time, and decide again what brokers have carried out. What the
 brokers tell is taken over, while nothing else runs (docs/operations.md): no id and no topic's id is
 issued again; a transaction that is OPEN here and has ended on a broker ends as it did there; one
-that is unknown here has ended, committed where any broker has committed it, else aborted.
-What has to be carried out still, the finalizer and the low water marks do (semantics §3, §4).
+that is unknown here has ended, committed where any broker has committed it, else aborted. So has
+one that is OPEN here and that a low water mark has passed: where nothing tells how it ended,
+nothing is left of it. What has to be carried out still, the finalizer and the low water marks do
+(semantics §3, §4).
 
 Nothing is decided against a broker, so all of it can be repeated, also after a crash in the middle:
 the ids come first, in one SQL transaction, the ends of what is OPEN one by one.
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from engine.coordinator.continuity import Continuity
+from engine.coordinator.continuity import Continuity, open_though_ended
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.remedies import Remedies
 from engine.log.brokers import Brokers
@@ -110,15 +112,31 @@ class Reconciliation:
         """How transactions that have not ended, as far as the coordinators know, have ended on the
         brokers, by id; None: on none."""
         told: dict[TxnID, TxnAction | None] = {}
+        ended: list[Row] = []
+        passed: dict[int, int] = {}
         stats = self._coordinator.stats()
         wanted = {
             "tc_ids": [each.tc_id for each in stats],
             "sequences": [each.low_water_mark + 1 for each in stats],
         }
+        with self._database.session() as session:
+            open_ids = list(map(txn_of, session.all("open_ids")))
+        among = {f"open_{name}": ids for name, ids in id_lists(open_ids).items()}
         for broker in self._brokers:
             with broker.session() as session:
-                for row in session.all("evidence", **wanted):
-                    told[txn_of(row)] = _stronger(told.get(txn_of(row)), _action(row))
+                for name in ("evidence", "told_by_acks"):
+                    for row in session.all(name, **wanted):
+                        told[txn_of(row)] = _stronger(told.get(txn_of(row)), _action(row))
+                ended += session.all("ended_among", **wanted, **among)
+                for row in session.all("highest_marks"):
+                    passed[row.tc_id] = max(passed.get(row.tc_id, -1), row.low_water_mark)
+        with self._database.session() as session:
+            certain = open_though_ended(session, ended)
+        for txn_id in open_ids:
+            if txn_id in certain or txn_id.sequence <= passed.get(txn_id.tc_id, -1):
+                told[txn_id] = told.get(txn_id) or TxnAction.ABORT
+            elif told.get(txn_id) is TxnAction.ABORT:
+                told[txn_id] = None  # Its part in a subscription was, by a deletion by force.
         return dict(sorted(told.items()))
 
     def _highest_ids(self) -> tuple[int, int]:

@@ -315,12 +315,12 @@ ON CONFLICT DO NOTHING
 
 -- evidence --
 -- What this broker tells of the transactions of some coordinators, each from a sequence on: committed or aborted
--- somewhere here, or neither yet. Low water marks tell of ids alone. By the entries of each partition, of which
--- sidecar-buffered ones have those of commits only; the derived state may have been lost.
+-- somewhere here, or neither yet. Low water marks tell of ids alone. By the entries of each partition and sidecar
+-- log; the derived state may have been lost.
 SELECT w.tc AS tc_id, s.sequence, bool_or(s.committed) AS committed, bool_or(s.aborted) AS aborted
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc, first)
 CROSS JOIN LATERAL (
-    SELECT e.sequence, e.kind = 'C' OR p.buffer = 'sidecar' AS committed, e.kind = 'A' AS aborted
+    SELECT e.sequence, e.kind = 'C' AS committed, e.kind = 'A' AS aborted
     FROM broker.partition p CROSS JOIN LATERAL (
         SELECT n.sequence, n.kind FROM broker.entry n
         WHERE n.partition_id - 0 = p.partition_id AND n.tc_id - 0 = w.tc AND n.sequence - 0 >= w.first
@@ -343,20 +343,35 @@ CROSS JOIN LATERAL (
     WHERE m.tc_id = w.tc AND m.low_water_mark >= w.first
 ) s GROUP BY 1, 2 ORDER BY 1, 2
 
+-- told_by_acks --
+-- How transactions of some coordinators, each from a sequence on, have ended on subscriptions here, by the steps of
+-- the pending-ack logs, which tell it longer than the fence. A commit may have given something back as well.
+SELECT g.tc_id, g.sequence, bool_or(g.op = 'COMMIT') AS committed, bool_or(g.op = 'ABORT') AS aborted
+FROM broker.subscription s
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.pending_ack_log l WHERE l.subscription_id = s.subscription_id OFFSET 0
+) g
+JOIN unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc, first)
+    ON w.tc = g.tc_id AND w.first <= g.sequence
+WHERE g.op <> 'ACK' AND g.call_id = 0
+GROUP BY 1, 2
+
 -- ended_among --
--- Which of some transactions have ended anywhere on this broker. Low water marks have passed all below a first
--- sequence of each coordinator.
-SELECT e.tc_id, e.sequence
+-- Which of some transactions have ended anywhere on this broker, and on which subscriptions; null for partitions. Low
+-- water marks have passed all below a first sequence of each coordinator.
+SELECT DISTINCT e.tc_id, e.sequence, s.topic_id, s.name AS subscription
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc, first)
 CROSS JOIN LATERAL (
-    SELECT f.tc_id, f.sequence FROM broker.ended_txn f WHERE f.tc_id = w.tc AND f.sequence >= w.first
+    SELECT f.tc_id, f.sequence, NULL::bigint AS subscription_id FROM broker.ended_txn f
+    WHERE f.tc_id = w.tc AND f.sequence >= w.first
     UNION ALL
-    SELECT f.tc_id, f.sequence FROM broker.ended_ack_txn f WHERE f.tc_id = w.tc AND f.sequence >= w.first
+    SELECT f.tc_id, f.sequence, f.subscription_id FROM broker.ended_ack_txn f
+    WHERE f.tc_id = w.tc AND f.sequence >= w.first
 ) e
+LEFT JOIN broker.subscription s USING (subscription_id)
 WHERE (e.tc_id, e.sequence) IN (
     SELECT * FROM unnest(%(open_tc_ids)s::integer[], %(open_sequences)s::bigint[])
 )
-GROUP BY 1, 2
 
 -- highest_ids --
 -- The highest id of a topic that is known here, and of a coordinator; where there is much, the last of each

@@ -360,6 +360,20 @@ LEFT JOIN LATERAL (
 -- open_ids --
 SELECT tc_id, sequence FROM coordinator.transaction WHERE live_tc_id IS NOT NULL AND status = 'OPEN'
 
+-- open_though_ended --
+-- Transactions that are OPEN, of some that have ended in a partition or on a subscription of a broker. A subscription
+-- that was made anew after a deletion by force has ended those alone whose part that has aborted: no end of theirs.
+SELECT DISTINCT t.tc_id, t.sequence
+FROM unnest(
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(subscriptions)s::text[]
+) AS w (tc_id, sequence, topic_id, subscription)
+JOIN coordinator.transaction t USING (tc_id, sequence)
+WHERE t.status = 'OPEN' AND NOT EXISTS (
+    SELECT FROM coordinator.txn_subscription p
+    WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.topic_id = w.topic_id
+    AND p.subscription = w.subscription AND p.state = 'aborted'
+)
+
 -- hold_coordinators --
 -- Locks all coordinators, so that none issues an id meanwhile.
 SELECT tc_id, next_sequence FROM coordinator.coordinator ORDER BY tc_id FOR UPDATE

@@ -132,6 +132,30 @@ def test_an_end_that_a_broker_knows_of_what_is_still_open_tells(
     assert is_refused(engine)
 
 
+def test_a_part_that_a_deletion_by_force_has_aborted_is_no_end_of_its_transaction(
+    engine: Engine,
+) -> None:
+    """The subscription that is made anew refuses it as one that has ended there."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c")
+    unfinished = produced(engine, "b")
+    engine.acknowledge(SUBSCRIPTION, "c", [message.message_id], txn_id=unfinished)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    not_compared(engine)
+    assert not is_refused(engine)
+    done = engine.reconciliation.reconcile()
+    assert (done.ended, engine.coordinator.get(unfinished).status) == ((), TxnStatus.OPEN)
+    commit(engine, unfinished)
+    not_compared(engine)
+    assert not is_refused(engine)
+    not_compared(engine)
+    reopen(engine, unfinished)
+    assert is_refused(engine)
+
+
 def test_a_coordinator_that_a_broker_knows_and_the_database_does_not_tells(engine: Engine) -> None:
     make_topic(engine)
     newest = len(engine.coordinator.stats())

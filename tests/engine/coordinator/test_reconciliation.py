@@ -13,13 +13,15 @@ import pytest
 from engine import Engine
 from engine.coordinator.coordinator import Coordinator
 from engine.model.errors import CoordinatorUnavailable
-from engine.model.topic import TopicSettings
+from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnStatus
+from engine.model.txn_status import DECISION, TxnAction, TxnStatus
 from tests.engine.support import (
     P0,
+    SUBSCRIPTION,
     TOPIC,
+    abort,
     another,
     batch,
     commit,
@@ -29,6 +31,7 @@ from tests.engine.support import (
     forged,
     make_topic,
     open_txn,
+    subscribe,
 )
 
 
@@ -108,6 +111,72 @@ def test_what_an_open_transaction_has_in_a_topic_that_the_copy_lacks_holds_nothi
         assert (done.ended, done.registered) == ((later,), ())
         restored.topics.create(since, TopicSettings(partitions=1))
         assert restored.produce(PartitionName(since, 0), batch("anew")).first_offset == 0
+
+
+def as_in_an_older_copy(engine: Engine, *txns: TxnID) -> None:
+    """These are OPEN again at their coordinator."""
+    for txn in txns:
+        forged(
+            engine,
+            "UPDATE coordinator.transaction SET status = 'OPEN', decided_at = NULL,"
+            " ended_at = NULL, end_reason = NULL WHERE (tc_id, sequence) = (%s, %s)",
+            *(txn.tc_id, txn.sequence),
+        )
+    named = list(map(str, txns))
+    pending = "SET state = 'pending' WHERE tc_id || ':' || sequence = ANY (%s)"
+    coordinator_sql(engine, "UPDATE coordinator.txn_partition " + pending, named)
+    coordinator_sql(engine, "UPDATE coordinator.txn_subscription " + pending, named)
+    coordinator_sql(engine, "DELETE FROM coordinator.compared")
+
+
+def test_what_waits_in_a_sidecar_log_is_not_committed_by_that(engine: Engine) -> None:
+    make_topic(engine, buffer=BufferKind.SIDECAR)
+    unfinished, lost, aborted, committed = (open_txn(engine) for _ in range(4))
+    for txn in (unfinished, lost, aborted, committed):
+        engine.produce(P0, batch(str(txn)), txn_id=txn)
+    abort(engine, aborted)
+    commit(engine, committed)
+    as_in_an_older_copy(engine, aborted, committed)
+    with closing(another(engine)) as restored:
+        done = restored.reconciliation.reconcile()
+        assert (done.ended, done.registered) == ((aborted, committed), ())
+        assert statuses(restored, [unfinished, lost, aborted, committed]) == [
+            *[TxnStatus.OPEN] * 2,
+            TxnStatus.ABORTED,
+            TxnStatus.COMMITTED,
+        ]
+        assert fetched(restored) == [str(committed)]
+
+
+@pytest.mark.parametrize("action", TxnAction)
+@pytest.mark.parametrize("acknowledges", [True, False])
+def test_what_a_mark_has_passed_has_ended_also_where_nothing_is_left_of_it(
+    engine: Engine, action: TxnAction, acknowledges: bool
+) -> None:
+    """What it acknowledged may be left in the log of that alone; of what did nothing there is
+    nothing, and its end does not matter."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a", "b"))
+    first, second = engine.receive(SUBSCRIPTION, "c1")
+    txn, later, last = (open_txn(engine) for _ in range(3))
+    if acknowledges:
+        engine.acknowledge(SUBSCRIPTION, "c1", [first.message_id], txn_id=txn)
+    (commit if action is TxnAction.COMMIT else abort)(engine, txn)
+    engine.acknowledge(SUBSCRIPTION, "c1", [second.message_id], txn_id=later)
+    commit(engine, later)
+    engine.produce(P0, batch("c"), txn_id=last)
+    commit(engine, last)
+    as_in_an_older_copy(engine, txn)
+    with closing(another(engine)) as restored:
+        with pytest.raises(CoordinatorUnavailable):
+            restored.coordinator.get(txn)
+        assert restored.reconciliation.reconcile().ended == (txn,)
+        ended = DECISION[action if acknowledges else TxnAction.ABORT]
+        assert restored.coordinator.get(txn).status is ended
+        finalize(restored)
+        assert open_txn(restored) > last
+        assert restored.inspect.hanging().items == ()
 
 
 def test_two_at_once_take_over_each_transaction_once(
