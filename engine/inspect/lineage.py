@@ -9,7 +9,7 @@ come after it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -65,8 +65,8 @@ class Lineage:
     """The inputs and outputs of a transaction.
 
     Attributes:
-        forgotten: subscriptions for which messages were acknowledged, but no record tells any more
-            which ones.
+        forgotten: subscriptions for which messages were acknowledged, but of some no record tells
+            any more which ones, each once.
         unavailable: brokers that did not answer, and why.
     """
 
@@ -114,11 +114,15 @@ def lineage(reading: Reading, transaction: Transaction) -> Lineage:
     """
     unavailable: dict[str, str] = {}
     inputs: list[Input] = []
+    forgotten: dict[SubscriptionName, None] = {}
     for broker in sorted({part.broker for part in transaction.subscriptions}):
         try:
-            inputs += _inputs(reading, transaction, broker)
+            taken, untold = _inputs(reading, transaction, broker)
         except EngineError as error:
             unavailable[broker] = error.message
+            continue
+        inputs += taken
+        forgotten |= dict.fromkeys(untold)
     by_broker: dict[str, list[PartitionParticipant]] = defaultdict(list)
     for part in transaction.partitions[:FOLLOWED]:
         by_broker[part.broker].append(part)
@@ -129,15 +133,10 @@ def lineage(reading: Reading, transaction: Transaction) -> Lineage:
         except EngineError as error:
             unavailable[broker] = error.message
             outputs += [_output(part, ()) for part in parts]
-    known = {one.subscription for one in inputs}
     return Lineage(
         inputs=tuple(inputs),
         outputs=tuple(sorted(outputs, key=lambda one: one.partition)),
-        forgotten=tuple(
-            part.subscription
-            for part in transaction.subscriptions
-            if part.subscription not in known and part.acked_messages
-        ),
+        forgotten=tuple(forgotten),
         unavailable=unavailable,
     )
 
@@ -174,10 +173,15 @@ def _claimed(
     return [(place, ranges) for place, ranges in claimed.items() if ranges]
 
 
-def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Input]:
+def _inputs(
+    reading: Reading, transaction: Transaction, broker: str
+) -> tuple[list[Input], list[SubscriptionName]]:
+    """The first inputs on a broker, and the subscriptions of which its records do not tell all."""
     txn_id = transaction.txn_id
     with reading.brokers.get(broker).session() as session:
-        followed = _claimed(_steps(session, transaction, broker), transaction)[:FOLLOWED]
+        steps = _steps(session, transaction, broker)
+        claimed = _claimed(steps, transaction)
+        followed = claimed[:FOLLOWED]
         writers = session.batch(
             *(
                 (
@@ -188,7 +192,7 @@ def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Inp
                 for place, offsets in followed
             )
         )
-    return [
+    inputs = [
         Input(
             subscription=name,
             partition=partition,
@@ -196,6 +200,16 @@ def _inputs(reading: Reading, transaction: Transaction, broker: str) -> list[Inp
             writers=tuple(each for row in found if (each := txn_of(row)) != txn_id),
         )
         for ((name, partition, _), offsets), found in zip(followed, writers, strict=True)
+    ]
+    told = Counter[SubscriptionName]()
+    for (name, _, _), offsets in claimed:
+        told[name] += len(offsets)
+    return inputs, [
+        part.subscription
+        for part in transaction.subscriptions
+        if part.broker == broker
+        and len(steps) < STEPS  # else there are more that were not read
+        and (part.acked_messages or 0) > told[part.subscription]
     ]
 
 

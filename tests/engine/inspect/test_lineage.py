@@ -19,6 +19,7 @@ from tests.engine.support import (
     P0,
     P1,
     SUBSCRIPTION,
+    TOPIC,
     abort,
     batch,
     commit,
@@ -26,6 +27,7 @@ from tests.engine.support import (
     open_txn,
     subscribe,
     texts,
+    unreachable,
 )
 
 
@@ -113,6 +115,54 @@ def test_once_the_log_of_acks_is_trimmed_only_the_number_is_known(engine: Engine
     found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
     assert found.inputs == ()
     assert found.forgotten == (SUBSCRIPTION,)
+
+
+def test_what_is_forgotten_of_a_subscription_is_told_beside_what_is_known(engine: Engine) -> None:
+    """Of one of its partitions, on another broker or not, the log is trimmed and of another not."""
+    make_topic(engine, 3)
+    subscribe(engine)
+    for number in range(3):
+        engine.produce(PartitionName(TOPIC, number), batch("in"))
+    engine.produce(P0, batch("left"))
+    worker = open_txn(engine)
+    taken = {(m.partition, m.offset): m.message_id for m in engine.receive(SUBSCRIPTION, "c1")}
+    wanted = [taken[0, 1], taken[1, 0], taken[2, 0]]
+    engine.acknowledge(SUBSCRIPTION, "c1", wanted, txn_id=worker)
+    commit(engine, worker)
+    engine._retention.sweep(TimeBudget())
+    found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
+    assert [(one.partition, list(one.offsets)) for one in found.inputs] == [(P0, [1])]
+    assert found.forgotten == (SUBSCRIPTION,)
+
+
+def test_inputs_beyond_those_that_are_followed_are_not_forgotten(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.inspect.lineage.FOLLOWED", 1)
+    make_topic(engine)
+    second = SubscriptionName(TOPIC, "second")
+    engine.produce(P0, batch("in"))
+    worker = open_txn(engine)
+    for name in (subscribe(engine), subscribe(engine, second)):
+        [message] = engine.receive(name, "c1")
+        engine.acknowledge(name, "c1", [message.message_id], txn_id=worker)
+    found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
+    assert [one.subscription for one in found.inputs] == [SUBSCRIPTION]
+    assert found.forgotten == ()
+
+
+def test_of_a_broker_that_is_away_nothing_is_told_to_be_forgotten(engine: Engine) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("in"))
+    worker = open_txn(engine)
+    consume(engine, worker)
+    commit(engine, worker)
+    whole = engine.inspect.transaction(worker)
+    broker = engine.log.locate(P0).database.name
+    with unreachable(engine, broker):
+        found = engine.inspect.transactions.lineage(whole)
+    assert (found.forgotten, [*found.unavailable]) == ((), [broker])
 
 
 def test_the_timeline_tells_when_each_participant_did_what(engine: Engine) -> None:
