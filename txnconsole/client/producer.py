@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
@@ -23,6 +24,7 @@ from txnconsole.client.transaction import OpenTransaction, id_of
 from txnconsole.client.transport import Transport, Work
 from txnconsole.client.wire import Call
 
+_log = logging.getLogger(__name__)
 #: Seconds after which a producer that sends looks whether its topic has grown, as Pulsar's do.
 _LOOK_AGAIN = 60.0
 #: Seconds that such a look may take.
@@ -249,10 +251,13 @@ class AsyncProducer:
             self.transport.start(self._look)
 
     async def _look(self, _: Signal) -> None:
-        with suppress(Exception):  # The next look will do.
-            call = replace(calls.get_topic(self._topic), patience=_LOOK)
+        call = replace(calls.get_topic(self._topic), patience=_LOOK)
+        try:
             found = await self.transport.attempt(call)
-            self._partitioner.partitions = max(self._partitioner.partitions, found.partitions)
+        except Exception as error:  # The next look will do.
+            _log.info("The partitions of %s were not looked at: %s", self._topic, error)
+            return
+        self._partitioner.partitions = max(self._partitioner.partitions, found.partitions)
 
     def _start_lingering(self) -> None:
         if self._linger is not None and self._lingering is None and not self._batcher.empty:
