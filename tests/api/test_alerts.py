@@ -14,7 +14,7 @@ from engine.postgres import deadlines
 from tests.alerts.conftest import look, pass_time, rule_of
 from tests.alerts.test_evaluating import finish, hold_back
 from tests.api.conftest import Caller
-from txnconsole.alerts import delivering
+from txnconsole.alerts import delivering, rules
 from txnconsole.alerts.errors import DeliveryFailed
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import Kind
@@ -171,6 +171,20 @@ def test_a_rule_is_made_changed_and_deleted_and_the_log_knows(
     [alert] = admin.get("/alerts").json["items"]
     assert (alert["state"], alert["resolution"]) == ("resolved", "The rule was deleted.")
     assert (alert["rule"], alert["rule_id"]) == ("mine", None)
+
+
+def test_a_rule_that_is_deleted_at_once_was_made_all_the_same(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = rules.create_rule
+
+    def deleted_at_once(*args: Any) -> Rule:
+        made = real(*args)
+        Rule.objects.filter(pk=made.pk).delete()
+        return made
+
+    monkeypatch.setattr(rules, "create_rule", deleted_at_once)
+    assert made(admin.post("/alerts/rules", RULE))["firing"] == 0
 
 
 @pytest.mark.parametrize(

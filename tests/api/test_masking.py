@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.api.conftest import MESSAGES, TOPIC, Caller
 from txnconsole.access.administration import MAX_MASKING_RULES
 from txnconsole.access.models import MaskingRule
+from txnconsole.api.views import masking
 from txnconsole.audit.models import AuditEntry
 
 _RULES = "/masking-rules"
@@ -45,6 +47,20 @@ def test_a_rule_masks_until_it_is_deleted_and_both_are_audited(
     )
     assert (deleted.action, deleted.object) == ("masking.delete", f"masking_rule:{number}")
     assert json.loads(deleted.before)["topics"] == TOPIC
+
+
+def test_a_rule_that_is_deleted_at_once_was_made_all_the_same(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = masking.add_masking_rule
+
+    def deleted_at_once(*args: Any, **options: Any) -> MaskingRule:
+        made = real(*args, **options)
+        MaskingRule.objects.filter(pk=made.pk).delete()
+        return made
+
+    monkeypatch.setattr(masking, "add_masking_rule", deleted_at_once)
+    assert admin.post(_RULES, _KEY).json["created_at"]
 
 
 def test_deleting_a_rule_twice_is_404_and_the_same_call_again_is_not(

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.db.models.functions import Now
 
 from tests.api.conftest import TOPIC, Caller
@@ -50,6 +51,18 @@ def test_a_created_token_works_within_its_roles_and_topics(admin: Caller, topic:
     assert "message.produce" in me["permissions"]
     assert me["token"]["id"] == token["id"]
     assert me["token"]["last_used_at"] is not None
+
+
+def test_a_token_that_has_been_made_is_answered_whatever_comes_then(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could read its secret any more, and the same call again would make another."""
+
+    def away(_: int) -> Token:
+        raise OperationalError
+
+    monkeypatch.setattr("txnconsole.api.views.tokens.find_token", away)
+    assert create(admin)[1].get("/topics").status == 200
 
 
 def test_the_secret_is_shown_once_and_is_in_no_other_answer(admin: Caller) -> None:

@@ -59,8 +59,8 @@ def create_token(
         given = frozenset(roles)
         if own and not permissions_of(given) <= permissions_of(roles_of(user)):
             raise NotYours("A token may permit no more than you may do yourself.")
-        token, secret = issue(user, given, topics=topics, lifetime=lifetime)
-        token.refresh_from_db()
+        issued, secret = issue(user, given, topics=topics, lifetime=lifetime)
+        token = find_token(issued.pk)
         recording.after = {
             "token": token.pk,
             "roles": token.roles,
@@ -179,6 +179,7 @@ def add_masking_rule(
         rule = MaskingRule.objects.create(
             topics=topics, part=part, name=name, effect=effect, created_by=actor.name
         )
+        rule.refresh_from_db()  # The database has given it its time.
         recording.after = {"rule": rule.pk, "part": part, "name": name, "effect": effect}
     return rule
 

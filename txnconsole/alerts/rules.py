@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
+from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 
 from txnconsole.alerts import notices
@@ -42,17 +43,24 @@ class RuleSettings:
 
 
 def find_rule(rule_id: int, *, lock: bool = False) -> Rule:
-    """The rule of a number; with ``lock`` it is neither changed nor deleted until the surrounding
-    SQL transaction ends.
+    """The rule of a number, with the number of its alerts that fire (``firing``); with ``lock`` it
+    is neither changed nor deleted until the surrounding SQL transaction ends, and without that
+    number.
 
     Raises:
         AlertRuleNotFound: there is none of that number.
     """
-    known = Rule.objects.select_for_update() if lock else Rule.objects
+    known = Rule.objects.select_for_update() if lock else with_firing()
     rule = known.filter(pk=rule_id).first()
     if rule is None:
         raise AlertRuleNotFound(f"There is no alert rule {rule_id}.")
     return rule
+
+
+def with_firing() -> QuerySet[Rule]:
+    """All rules, each with the number of its alerts that fire."""
+    firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
+    return Rule.objects.annotate(firing=firing)
 
 
 def create_rule(actor: Actor, settings: RuleSettings) -> Rule:

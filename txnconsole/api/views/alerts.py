@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from rest_framework.request import Request
 
@@ -14,7 +14,6 @@ from txnconsole.alerts import handling, reading, rules
 from txnconsole.alerts.models import Alert as StoredAlert
 from txnconsole.alerts.models import Rule as StoredRule
 from txnconsole.alerts.models import Silence as StoredSilence
-from txnconsole.alerts.states import AlertState
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
 from txnconsole.api.paging import page_by_number, page_of
@@ -126,7 +125,7 @@ class AlertRules(AlertEndpoint):
     )
     def get(self, call: Call[None, PageQuery]) -> AlertRulePage:
         """In the order in which they were created, each with the number of its alerts that fire."""
-        page, next_cursor = page_by_number(_rules(), call.query, by="id")
+        page, next_cursor = page_by_number(rules.with_firing(), call.query, by="id")
         return AlertRulePage(
             items=[_shown(rule) for rule in page],
             next_cursor=next_cursor,
@@ -142,7 +141,7 @@ class AlertRules(AlertEndpoint):
         """It is evaluated within seconds. A name that exists already answers 409
         `AlertConflict`."""
         rule = rules.create_rule(self.actor(), call.body.settings())
-        return Reply(_shown(_rules().get(pk=rule.pk)), 201)
+        return Reply(_shown(rule), 201)
 
 
 class OneAlertRule(AlertEndpoint):
@@ -154,7 +153,7 @@ class OneAlertRule(AlertEndpoint):
     )
     def get(self, call: Call[None, NoQuery]) -> AlertRule:
         """What it measures, its threshold, and who changed it last."""
-        return self._rule()
+        return _shown(rules.find_rule(self.kwargs["rule_id"]))
 
     @operation(
         "putAlertRule",
@@ -165,8 +164,8 @@ class OneAlertRule(AlertEndpoint):
     def put(self, call: Call[PutAlertRule, NoQuery]) -> AlertRule:
         """Replaces everything but its kind. The next evaluation applies the new settings to its
         alerts. Alerts of a rule that is switched off are resolved."""
-        rules.change_rule(self.actor(), self.kwargs["rule_id"], call.body.settings())
-        return self._rule()
+        settings = call.body.settings()
+        return _shown(rules.change_rule(self.actor(), self.kwargs["rule_id"], settings))
 
     @operation(
         "deleteAlertRule",
@@ -177,9 +176,6 @@ class OneAlertRule(AlertEndpoint):
     def delete(self, call: Call[NoBody, NoQuery]) -> None:
         """Deletes its silences too. Its alerts are resolved, and stay in the history."""
         rules.delete_rule(self.actor(), self.kwargs["rule_id"])
-
-    def _rule(self) -> AlertRule:
-        return _shown(_rules().get(pk=rules.find_rule(self.kwargs["rule_id"]).pk))
 
 
 class AlertSilences(AlertEndpoint):
@@ -231,11 +227,6 @@ class OneAlertSilence(AlertEndpoint):
     def delete(self, call: Call[NoBody, NoQuery]) -> AlertSilence:
         """Ends it now; its record is kept. Ending it again changes nothing."""
         return AlertSilence.of(handling.end_silence(self.actor(), self.kwargs["silence_id"]))
-
-
-def _rules() -> QuerySet[StoredRule]:
-    firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
-    return StoredRule.objects.annotate(firing=firing)
 
 
 def _shown(rule: StoredRule) -> AlertRule:

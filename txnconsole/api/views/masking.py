@@ -40,7 +40,6 @@ class MaskingRules(AccessEndpoint):
         rule = add_masking_rule(
             self.actor(), topics=body.topics, part=body.part, name=body.name, effect=body.effect
         )
-        rule.refresh_from_db()
         return Reply(MaskingRule.of(rule), 201)
 
 

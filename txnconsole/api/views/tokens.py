@@ -76,7 +76,7 @@ class Tokens(AccessEndpoint):
             topics=body.topics,
             lifetime=None if ms is None else timedelta(milliseconds=ms),
         )
-        return Reply(CreatedToken(token=_token(token.pk), secret=secret), 201)
+        return Reply(CreatedToken(token=Token.of(token), secret=secret), 201)
 
 
 class OneToken(AccessEndpoint):
