@@ -205,7 +205,7 @@ def valkey_url(valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch) -> str:
         client.flushall()
     monkeypatch.setattr(settings, "REDIS_URL", valkey.url)
     for module in (conflicts, wakeup):  # Another test's server may have been gone a moment ago.
-        monkeypatch.setattr(module._Pause, "until", 0.0)
+        module._pause.end()
     return valkey.url
 
 

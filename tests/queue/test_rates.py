@@ -6,6 +6,7 @@ import pytest
 from django.conf import settings
 
 from tests.support.together import at_once
+from txnconsole.queue import connection as queue_connection
 from txnconsole.queue import rates
 from txnconsole.queue.connection import connection
 from txnconsole.queue.rates import SharedRate
@@ -20,7 +21,8 @@ def _valkey(valkey_url: str) -> None:
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The processes' clock, by hand."""
     moment = [1000.0]
-    monkeypatch.setattr(rates, "monotonic", lambda: moment[0])
+    for module in (rates, queue_connection):
+        monkeypatch.setattr(module, "monotonic", lambda: moment[0])
     return moment
 
 

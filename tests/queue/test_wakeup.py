@@ -12,7 +12,7 @@ from celery import current_app
 from django.conf import settings
 
 from txnconsole.queue import wakeup
-from txnconsole.queue.connection import connection
+from txnconsole.queue.connection import Pause, connection
 from txnconsole.queue.wakeup import Taken, begin, leave, take, wake_finalizer
 
 
@@ -125,8 +125,7 @@ def test_a_worker_without_a_queue_has_nothing_to_take_and_may_go(
 
 def test_a_queue_that_is_gone_never_fails_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "REDIS_URL", "redis://127.0.0.1:1/0")
-    monkeypatch.setattr(wakeup._Pause, "until", 0.0)
-    monkeypatch.setattr(wakeup, "_PAUSE_SECONDS", 600.0)
+    monkeypatch.setattr(wakeup, "_pause", Pause(600.0))
     with structlog.testing.capture_logs() as logs:
         for _ in range(100):
             wake_finalizer(0)

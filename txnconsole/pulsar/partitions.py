@@ -27,7 +27,7 @@ _STATES = {
     PartitionState.RECOVERING: "Initializing",
     PartitionState.OFFLINE: "Close",
 }
-_NEWEST_ABORTS = 500
+_MOST_ABORTS = 500
 
 
 class TransactionBuffer(PulsarPartitionEndpoint):
@@ -110,10 +110,10 @@ def _ledger_stats(partition: PartitionName) -> ManagedLedgerStats:
 
 
 def _segments(partition: PartitionName, snapshot_at: int) -> SegmentsStats:
-    rows = engine().log.aborted_index(partition, limit=_NEWEST_ABORTS).items
+    rows = engine().log.aborted_index(partition, limit=_MOST_ABORTS).items
     return SegmentsStats(
         segments_size=len(rows),
-        current_segment_capacity=_NEWEST_ABORTS,
+        current_segment_capacity=_MOST_ABORTS,
         unsealed_abort_txn_id_size=0,
         segment_stats=[
             SegmentStats(

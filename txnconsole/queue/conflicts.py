@@ -6,20 +6,18 @@ leaves nothing in the engine's databases.
 
 from __future__ import annotations
 
-import time
 from typing import Any, cast
 
 import redis
 import structlog
 
-from txnconsole.queue.connection import connection
+from txnconsole.queue.connection import Pause, connection
 
 #: So many whole minutes are told.
 MINUTES = 5
 _PREFIX = "txnconsole:conflicts:"
 _KEPT_SECONDS = (MINUTES + 2) * 60
-#: After a failure nothing is counted for this long: a caller never waits long for a hint.
-_PAUSE_SECONDS = 1.0
+_pause = Pause(1.0)
 _log = structlog.get_logger(__name__)
 
 #: By Redis's own clock, so that all web processes count into the same minute.
@@ -31,18 +29,14 @@ redis.call('EXPIRE', key, ARGV[2])
 """
 
 
-class _Pause:
-    until = 0.0
-
-
 def note_conflict(subscription: str) -> None:
     """Count one refused acknowledgement; never fails."""
-    if time.monotonic() < _Pause.until:
+    if _pause.lasts():
         return
     try:
         connection().eval(_NOTE, 1, _PREFIX, subscription, str(_KEPT_SECONDS))
     except (redis.RedisError, OSError) as error:
-        _Pause.until = time.monotonic() + _PAUSE_SECONDS
+        _pause.begin()
         _log.warning("conflict not counted", error=type(error).__name__)
 
 

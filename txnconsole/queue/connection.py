@@ -1,8 +1,9 @@
-"""The process's connection to Redis."""
+"""The process's connection to Redis, and how callers do without it for a while."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from time import monotonic
 
 import redis
 from django.conf import settings
@@ -12,6 +13,24 @@ _TIMEOUT = 1.0
 #: The list that Celery keeps its default queue in.
 TASKS = "celery"
 _PINGED = "txnconsole:pinged"
+
+
+class Pause:
+    """For ``seconds`` after Redis has failed a caller, no other asks it for the same: each would
+    wait for it in vain, up to its time limit."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = 0.0
+
+    def begin(self) -> None:
+        self._until = monotonic() + self._seconds
+
+    def end(self) -> None:
+        self._until = 0.0
+
+    def lasts(self) -> bool:
+        return monotonic() < self._until
 
 
 def connection() -> redis.Redis:

@@ -18,14 +18,12 @@ from typing import NamedTuple, cast
 import redis
 import structlog
 
-from txnconsole.queue.connection import connection
+from txnconsole.queue.connection import Pause, connection
 
 _PREFIX = "txnconsole:requests:"
 #: Into so many shares a window is divided.
 _SHARES = 64
 _NAMES = 10_000
-#: After a failure nobody asks Redis for so many seconds: a request never waits long for its count.
-_PAUSE_SECONDS = 5.0
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +53,7 @@ class SharedRate:
         self._size = max(1, self._most // _SHARES)
         self._shares: OrderedDict[str, _Share] = OrderedDict()
         self._lock = threading.Lock()
-        self._paused_until = 0.0
+        self._pause = Pause(5.0)  # Longer than others': every request asks.
 
     def take(self, name: str) -> Taken | None:
         """Take one request; None when Redis cannot tell."""
@@ -68,12 +66,12 @@ class SharedRate:
                     return Taken(0.0, share.mine + share.beyond)
                 if share.beyond == 0:
                     return Taken(share.until - now, 0)
-            if now < self._paused_until:
+            if self._pause.lasts():
                 return None
         try:
             taken, milliseconds = self._ask(name)
         except (redis.RedisError, OSError) as error:
-            self._paused_until = monotonic() + _PAUSE_SECONDS
+            self._pause.begin()
             _log.warning("requests not counted", error=type(error).__name__)
             return None
         return self._keep(name, taken, monotonic() + milliseconds / 1000)

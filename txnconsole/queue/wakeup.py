@@ -5,7 +5,6 @@ A wake-up is a hint that may be lost with the queue: the sweeps find the same wo
 from __future__ import annotations
 
 import secrets
-import time
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,7 +15,7 @@ from kombu.exceptions import OperationalError
 from engine import tracing
 from engine.tracing import Kind
 from txnconsole.celery import app
-from txnconsole.queue.connection import TASKS, connection
+from txnconsole.queue.connection import TASKS, Pause, connection
 
 #: Headers of a task's message.
 REQUEST_ID = "request_id"
@@ -32,8 +31,8 @@ _UNREACHABLE = (redis.RedisError, OperationalError, OSError)
 _log = structlog.get_logger(__name__)
 #: A wake-up that was lost with the queue stands in the way of the next for this long at most.
 _PENDING_SECONDS = 5
-#: After a failure no wake-up is tried for this long: the periodic sweep does the work anyway.
-_PAUSE_SECONDS = 1.0
+#: The periodic sweep does the work anyway.
+_pause = Pause(1.0)
 #: One command: a pipeline of two costs its caller, which is about to answer a commit, twice as
 #: much. Answers something when no worker is at it.
 _WAKE = """
@@ -53,10 +52,6 @@ return {whose, redis.call('LLEN', KEYS[2]), woken}
 """
 
 
-class _Pause:
-    until = 0.0
-
-
 def wake_finalizer(tc_id: int) -> None:
     """Have a worker finalize the coordinator's due transactions soon; never fails.
 
@@ -64,7 +59,7 @@ def wake_finalizer(tc_id: int) -> None:
     of them (:func:`take`), and goes on until no other has been woken for a while: only a
     caller that finds no worker at it sends a message.
     """
-    if time.monotonic() < _Pause.until:
+    if _pause.lasts():
         return
     try:
         if connection().eval(_WAKE, 2, _WOKEN, _key(_LANE), str(tc_id), str(_PENDING_SECONDS)):
@@ -156,7 +151,7 @@ def hand_over() -> None:
 
 def wake_jobs() -> None:
     """Have a worker go on with background jobs soon; never fails."""
-    if time.monotonic() < _Pause.until:
+    if _pause.lasts():
         return
     try:
         if connection().set(_key(_JOBS), 1, nx=True, ex=_PENDING_SECONDS):
@@ -179,7 +174,7 @@ def _send(whom: str, task: str) -> None:
 
 
 def _paused(whom: str, error: Exception) -> None:
-    _Pause.until = time.monotonic() + _PAUSE_SECONDS
+    _pause.begin()
     _log.warning("wake-up failed", whom=whom, error=type(error).__name__)
 
 

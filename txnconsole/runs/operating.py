@@ -70,7 +70,7 @@ def cancel(run_id: int, *, actor: Actor, reason: str = "") -> PipelineRun:
     return run
 
 
-def missing(kind: Kind | None, principal: Principal) -> Permission | None:
+def lacking(kind: Kind | None, principal: Principal) -> Permission | None:
     """The permission for want of which the principal may start no run of a kind, if any; of one
     that is none any more as of any."""
     needed = [Permission.JOB_START]
@@ -81,10 +81,8 @@ def missing(kind: Kind | None, principal: Principal) -> Permission | None:
 
 def _check_rights(name: str, parameters: Mapping[str, str], principal: Principal) -> None:
     kind = kind_named(name)
-    if kind.writes and not principal.may(Permission.MESSAGE_PRODUCE):
-        raise RunNotPermitted(
-            f"{name} writes messages: it needs the permission {Permission.MESSAGE_PRODUCE}."
-        )
+    if (permission := lacking(kind, principal)) is not None:
+        raise RunNotPermitted(f"A run of {name} needs the permission {permission}.")
     if principal.topics == ALL_TOPICS:
         return
     topics = kind.topics(parameters)

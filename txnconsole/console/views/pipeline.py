@@ -80,7 +80,7 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
         "channel": "pipeline",
         "position": read_position(),
         "overview": overview,
-        "jobs": [(job, operating.missing(job.kind, request.principal)) for job in overview.jobs],
+        "jobs": [(job, operating.lacking(job.kind, request.principal)) for job in overview.jobs],
         "most_counted": COUNTED,
         "list": runs,
         "newer": Newer(runs.newer, newest),
@@ -153,7 +153,7 @@ def start(request: ConsoleRequest, kind: str) -> HttpResponse:
     """The form of a job's parameters; on POST, start it. Wrong parameters are a 422, with
     the form."""
     job = kind_named(kind)
-    if missing := operating.missing(job, request.principal):
+    if missing := operating.lacking(job, request.principal):
         return forbidden(request, missing)
     given = request.POST if request.method == "POST" else None
     form = RunForm(job, given, request.GET.dict())
@@ -240,7 +240,7 @@ def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
             for rule, count in sorted(result.get("found", {}).items())
         ],
         "result": pretty({k: v for k, v in result.items() if k not in ("findings", "rules")}),
-        "missing": operating.missing(job, request.principal),
+        "missing": operating.lacking(job, request.principal),
     }
 
 
