@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tests.api.conftest import Caller
 from txnconsole.audit.models import AuditEntry
-from txnconsole.jobs.models import JobState
+from txnconsole.jobs.work import JobState
 from txnconsole.runs.disclosing import WITHHELD
 from txnconsole.runs.models import PipelineRun
 

@@ -14,7 +14,8 @@ from engine.model.txn_id import TxnID
 from txnconsole.audit.recording import Actor
 from txnconsole.jobs import driving
 from txnconsole.jobs.bulk_abort import start_bulk_abort
-from txnconsole.jobs.models import UNFINISHED, Job
+from txnconsole.jobs.models import Job
+from txnconsole.jobs.work import UNFINISHED
 
 WHO = Actor("ann", None, "request-1")
 

@@ -14,7 +14,8 @@ from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs import bulk_abort
 from txnconsole.jobs.bulk_abort import matching, start_bulk_abort
 from txnconsole.jobs.errors import CountChanged
-from txnconsole.jobs.models import Job, JobItem, JobState
+from txnconsole.jobs.models import Job, JobItem
+from txnconsole.jobs.work import JobState
 
 Opened = Callable[..., list[TxnID]]
 

@@ -15,7 +15,8 @@ from tests.jobs.conftest import Killed, drive_to_the_end, pass_lease, start_abor
 from txnconsole.audit.models import AuditEntry
 from txnconsole.jobs import bulk_abort, driving, lifecycle
 from txnconsole.jobs.errors import InvalidJobState, JobNotFound
-from txnconsole.jobs.models import Job, JobItem, JobState
+from txnconsole.jobs.models import Job, JobItem
+from txnconsole.jobs.work import JobState
 
 Opened = Callable[..., list[TxnID]]
 

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from structlog.testing import capture_logs
 
 from tests.runs.conftest import started
-from txnconsole.jobs.models import JobState
+from txnconsole.jobs.work import JobState
 from txnconsole.runs import launching, lifecycle, run_log
 from txnconsole.runs.models import PipelineRun
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from tests.runs.conftest import started
 from txnconsole.enginedb.clock import database_now
-from txnconsole.jobs.models import JobState
+from txnconsole.jobs.work import JobState
 from txnconsole.runs import launching, run_log
 from txnconsole.runs.models import Figure, PipelineRun
 from txnconsole.runs.supervising import Supervisor

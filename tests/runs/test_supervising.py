@@ -16,7 +16,7 @@ from tests.runs.conftest import started
 from tests.support.eventually import eventually
 from txnconsole.access import tokens
 from txnconsole.access.models import Token
-from txnconsole.jobs.models import JobState
+from txnconsole.jobs.work import JobState
 from txnconsole.runs import launching, lifecycle, run_log, supervising
 from txnconsole.runs.models import PipelineRun
 from txnconsole.runs.supervising import Supervisor

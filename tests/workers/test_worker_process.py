@@ -27,7 +27,8 @@ from txnconsole.audit.models import AuditEntry
 from txnconsole.audit.recording import Actor
 from txnconsole.celery import app
 from txnconsole.jobs.bulk_abort import start_bulk_abort
-from txnconsole.jobs.models import Job, JobState
+from txnconsole.jobs.models import Job
+from txnconsole.jobs.work import JobState
 from txnconsole.local.child import Child
 from txnconsole.local.data_directory import DataDirectory
 from txnconsole.local.programs import serving

@@ -18,7 +18,7 @@ from txnconsole.console.reads import Region, region
 from txnconsole.console.slices import page_of
 from txnconsole.console.transaction_views import COUNTED
 from txnconsole.enginedb.wiring import engine
-from txnconsole.jobs.models import UNFINISHED, JobState
+from txnconsole.jobs.work import UNFINISHED, JobState
 from txnconsole.queue import connection, heartbeat
 from txnconsole.runs.kinds import KINDS, Kind, schedule_faults
 from txnconsole.runs.models import PipelineRun

@@ -17,8 +17,9 @@ from django.db.models.functions import Coalesce, Now
 from engine.model.errors import EngineError
 from txnconsole.audit.recording import record_all
 from txnconsole.jobs.kinds import KINDS
-from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem, JobState
+from txnconsole.jobs.models import ItemState, Job, JobItem
 from txnconsole.jobs.results import ItemResult
+from txnconsole.jobs.work import UNFINISHED, JobState
 
 #: How long a worker that says nothing keeps a job to itself; a step takes a second or so.
 LEASE = timedelta(seconds=30)

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from txnconsole.audit.recording import Actor
 from txnconsole.enginedb.advisory_lock import advisory_lock
-from txnconsole.jobs.models import UNFINISHED, JobState
+from txnconsole.jobs.work import UNFINISHED, JobState
 from txnconsole.runs import lifecycle, run_log
 from txnconsole.runs.kinds import schedule_faults
 from txnconsole.runs.models import PipelineRun, RunOrigin

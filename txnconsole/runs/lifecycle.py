@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from txnconsole.audit.recording import Actor
-from txnconsole.jobs.models import UNFINISHED, JobState
+from txnconsole.jobs.work import UNFINISHED, JobState
 from txnconsole.runs.errors import InvalidRunState, RunNotFound
 from txnconsole.runs.kinds import kind_named
 from txnconsole.runs.models import PipelineRun, RunOrigin

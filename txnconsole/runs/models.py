@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from txnconsole.jobs.models import Work
+from txnconsole.jobs.work import Work
 
 
 class RunOrigin(models.TextChoices):

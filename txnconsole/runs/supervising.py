@@ -31,7 +31,7 @@ from txnconsole.access import tokens
 from txnconsole.access.models import Token
 from txnconsole.access.roles import Role
 from txnconsole.environment import SERVER_ONLY, STORES_KEYS
-from txnconsole.jobs.models import JobState
+from txnconsole.jobs.work import JobState
 from txnconsole.runs import run_log
 from txnconsole.runs.kinds import kind_named
 from txnconsole.runs.launching import SILENCE

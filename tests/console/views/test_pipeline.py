@@ -15,7 +15,7 @@ from engine import Engine
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import fault_beside, signed_in
 from txnconsole.audit.models import AuditEntry
-from txnconsole.jobs.models import JobState
+from txnconsole.jobs.work import JobState
 from txnconsole.preferences.models import Preferences
 from txnconsole.queue import heartbeat
 from txnconsole.runs.disclosing import WITHHELD

@@ -8,7 +8,7 @@ from django import template
 from django.utils.safestring import SafeString
 
 from txnconsole.console.templatetags.console import as_sent, state
-from txnconsole.jobs.models import JobState
+from txnconsole.jobs.work import JobState
 from txnconsole.quantities import count, duration
 from txnconsole.runs.models import PipelineRun
 

@@ -9,7 +9,8 @@ from engine.model.agreement import Discord, Says
 from engine.model.hanging import HangingClass
 from engine.model.timeout_advice import Fit
 from txnconsole.access.principal import Principal
-from txnconsole.jobs.models import Job, JobState
+from txnconsole.jobs.models import Job
+from txnconsole.jobs.work import JobState
 from txnconsole.quantities import count
 
 register = template.Library()

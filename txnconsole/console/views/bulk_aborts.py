@@ -24,7 +24,8 @@ from txnconsole.console.slices import page_of
 from txnconsole.console.transaction_query import MAX_LENGTH
 from txnconsole.jobs import lifecycle
 from txnconsole.jobs.bulk_abort import BULK_ABORT, on_their_way
-from txnconsole.jobs.models import UNFINISHED, ItemState, Job, JobItem
+from txnconsole.jobs.models import ItemState, Job, JobItem
+from txnconsole.jobs.work import UNFINISHED
 from txnconsole.operations import jobs as operations
 from txnconsole.quantities import counted
 

@@ -26,7 +26,7 @@ from txnconsole.console.pipeline_page import (
 )
 from txnconsole.console.slices import slice_of
 from txnconsole.console.transaction_views import COUNTED
-from txnconsole.jobs.models import UNFINISHED, JobState
+from txnconsole.jobs.work import UNFINISHED, JobState
 from txnconsole.runs import lifecycle, operating
 from txnconsole.runs.disclosing import as_shown_to
 from txnconsole.runs.kinds import KINDS, Kind, kind_named

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from engine.model.errors import EngineError
 from txnconsole.audit.recording import Actor, Change, recorded_atomically
-from txnconsole.jobs.models import UNFINISHED, JobState
+from txnconsole.jobs.work import UNFINISHED, JobState
 from txnconsole.runs import lifecycle
 from txnconsole.runs.kinds import KINDS
 from txnconsole.runs.models import PipelineRun, RunOrigin
