@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
 from tests.support.databases import Databases
 from tests.support.together import at_once
+from txnconsole.client import RetryPolicy
 from txnconsole.idempotency.answers import (
     KEPT,
     LEASE,
@@ -106,6 +109,22 @@ def test_a_call_that_died_is_taken_over_after_the_lease_by_the_same_request_only
     keep(heir, ANSWER)
     keep(dead, Answer(500, "text/plain", b"late"))
     assert claim(ASKED) == ANSWER
+
+
+@pytest.mark.django_db
+def test_a_call_that_may_wait_on_purpose_is_taken_for_dead_so_much_later() -> None:
+    waiting = replace(ASKED, wait=timedelta(seconds=30))
+    claimed(waiting)
+    age(LEASE + timedelta(seconds=25))
+    assert claim(waiting) is None
+    age(timedelta(seconds=6))
+    claimed(waiting)
+
+
+def test_a_call_is_dead_when_it_can_do_nothing_more_and_before_its_client_gives_up() -> None:
+    last_statement_begins = timedelta(milliseconds=settings.REQUEST_TIMEOUT_MS / 3)
+    ends = last_statement_begins + timedelta(milliseconds=settings.REQUEST_TIMEOUT_MS / 3)
+    assert ends < LEASE < timedelta(seconds=RetryPolicy().deadline - RetryPolicy().max_delay)
 
 
 @pytest.mark.django_db

@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -56,12 +57,14 @@ def answered_once(
     operation: str,
     run: Callable[[], HttpResponse],
     *,
+    wait_ms: int,
     unkept: tuple[str, ...],
     forms: Mapping[str, type[Any]],
 ) -> HttpResponse:
     """Run a call, unless there is an answer for its key already.
 
     Args:
+        wait_ms: how long it may wait on purpose.
         unkept: secret fields of the answer, which are null when it is repeated.
         forms: the struct of the answer in each media type in which it can be given. Where these
             are two structs, each has a method ``in_other_form``.
@@ -79,7 +82,8 @@ def answered_once(
         return run()
     if not re.fullmatch(KEY, key):
         raise invalid(HEADER, "is not 1 to 255 visible ASCII characters")
-    question = Question(principal_of_request(request).name, operation, key, _digests(http))
+    name, wait = principal_of_request(request).name, timedelta(milliseconds=wait_ms)
+    question = Question(name, operation, key, _digests(http), wait)
     found = wait_until(
         lambda state: state is not None, lambda: claim(question), wait_ms=PATIENCE_MS
     )

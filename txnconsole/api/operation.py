@@ -60,6 +60,12 @@ class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True):
         return bool(self.request.accepted_renderer.media_type == MSGPACK)
 
     @property
+    def wait_ms(self) -> int:
+        """How long the call may wait on purpose."""
+        waits: int = getattr(self.query, "wait_ms", 0) or getattr(self.body, "wait_ms", 0)
+        return waits
+
+    @property
     def request_id(self) -> str:
         """The id of the request, which log lines and audit entries have too."""
         return str(self.request.META.get("REQUEST_ID", ""))
@@ -149,6 +155,7 @@ def operation(
                     request,
                     name,
                     lambda: _whole(handler(view, call), call),
+                    wait_ms=call.wait_ms,
                     unkept=shape.unkept,
                     forms=forms,
                 )
@@ -175,8 +182,7 @@ def _absences_of(call: Call[Any, Any]) -> AbstractContextManager[None]:
     """How a call meets a database that is away. Usually it waits for it once, however many parts
     its answer has. A call that waits on purpose asks again and again, so it does not wait for it at
     all."""
-    waits = getattr(call.query, "wait_ms", 0) or getattr(call.body, "wait_ms", 0)
-    return hurried() if waits else absences.remembered()
+    return hurried() if call.wait_ms else absences.remembered()
 
 
 def _answer(result: Result, *, packed: bool) -> HttpResponseBase:

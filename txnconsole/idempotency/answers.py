@@ -21,9 +21,12 @@ KEPT = timedelta(hours=24)
 KEPT_AT_LEAST = timedelta(minutes=10)
 #: An answer of so many bytes is kept also where there is no room.
 SMALL_BYTES = 4096
-#: After so long a call that has not ended is taken for dead; none may take longer: the longest
-#: time limit of a request (settings) and the longest ``wait_ms`` are less together.
-LEASE = timedelta(minutes=2)
+#: After so long, and the time that it waits on purpose, a call that has not ended counts as dead:
+#: its last statement has been asked for within a third of a request's time, has waited for its
+#: connection for five seconds at most, and has ended within another third
+#: (txnconsole.api.time_limit). Less than the patience of a client, whose call was under way in a
+#: process that was killed.
+LEASE = timedelta(milliseconds=settings.REQUEST_TIMEOUT_MS * 2 // 3, seconds=6)
 
 _SQL = Path(__file__).parent / "sql"
 _CLAIM = (_SQL / "claim.sql").read_text()
@@ -77,12 +80,13 @@ class KeptAnswersFull(LimitExceeded):
 @dataclass(frozen=True, slots=True)
 class Question:
     """A principal's call of an operation with a key. ``digests`` are those of the whole request by
-    each secret that holds: the first one is kept."""
+    each secret that holds: the first one is kept. ``wait`` is how long it may wait on purpose."""
 
     principal: str
     operation: str
     key: str
     digests: tuple[bytes, ...]
+    wait: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ def _claimed(question: Question) -> tuple[Claim | None, bool]:
                 "digest": question.digests[0],
                 "digests": list(question.digests),
                 "kept": KEPT.total_seconds(),
-                "lease": LEASE.total_seconds(),
+                "lease": (LEASE + question.wait).total_seconds(),
                 "quota": settings.KEPT_ANSWERS_BYTES,
             },
         )
