@@ -226,6 +226,23 @@ def test_a_listener_that_does_not_keep_up_is_told_to_read_again() -> None:
     run(scenario)
 
 
+def test_who_did_not_keep_up_is_told_how_many_alerts_fire_too(feed: CountingFeed) -> None:
+    """A page that reads itself again does not read that."""
+
+    async def scenario(hub: Hub) -> None:
+        listener = hub.join("a", lambda: feed, hears_alerts=True)
+        while feed.readings < 2 * QUEUE_FRAMES:
+            await asyncio.sleep(INTERVAL)
+        hub.leave("a", listener)
+        found = []
+        while (text := await listener.next(INTERVAL)) is not None:
+            found.append(text)
+        resync = max(place for place, text in enumerate(found) if "event: resync" in text)
+        assert any("event: alerts" in text for text in found[resync:])
+
+    run(scenario, count_firing=lambda: 3)
+
+
 def test_a_full_hub_refuses_and_has_room_again_after_one_left(feed: CountingFeed) -> None:
     async def scenario(hub: Hub) -> None:
         listener = hub.join("a", lambda: feed)

@@ -39,6 +39,19 @@ def test_parameters_have_names_for_people_and_say_first_what_they_are(
     assert "Into the partitions of the same numbers: yes or no" in page
 
 
+def test_a_run_that_goes_on_tells_how_fresh_it_is(engine: Engine, viewer: Client) -> None:
+    began = Now() - timedelta(minutes=5)
+    told = {"started_at": began, "heartbeat_at": Now() - timedelta(seconds=42)}
+    running = _run(state=JobState.RUNNING, **told)
+    page = viewer.get(f"/pipeline/{running.pk}").content.decode()
+    assert re.search(r"heard of 4[2-9] s ago", page)
+    assert "data-always" in page
+    ended = _run(state=JobState.DONE, ended_at=Now(), **told)
+    page = viewer.get(f"/pipeline/{ended.pk}").content.decode()
+    assert "heard of" not in page
+    assert "data-always" not in page
+
+
 def test_an_operator_starts_a_run_and_cancels_it(engine: Engine, operator: Client) -> None:
     page = operator.get("/pipeline").content.decode()
     assert "No worker has been heard of" in page

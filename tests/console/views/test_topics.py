@@ -111,6 +111,20 @@ def test_an_administrator_creates_a_topic_with_a_reason(engine: Engine, admin: C
     )
 
 
+def test_where_there_is_no_topic_an_administrator_can_create_it(
+    engine: Engine, admin: Client, operator: Client
+) -> None:
+    answer = admin.get("/topics/public/default/missing")
+    assert answer.status_code == 404
+    address = "/topics/new?topic=public/default/missing"
+    assert f'href="{address}"' in answer.content.decode()
+    assert 'name="topic" value="public/default/missing"' in admin.get(address).content.decode()
+    assert "needs <span" in operator.get("/topics/public/default/missing").content.decode()
+    region = admin.get("/topics/public/default/missing", HTTP_HX_REQUEST="true")
+    assert region.status_code == 404
+    assert "Create topic" not in region.content.decode()
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

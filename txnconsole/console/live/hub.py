@@ -46,15 +46,17 @@ class Listener:
         self.hears_alerts = hears_alerts
         self._frames: asyncio.Queue[str] = asyncio.Queue(QUEUE_FRAMES)
 
-    def put(self, text: str, *, position: str) -> None:
+    def put(self, text: str, *, position: str) -> bool:
         """Queue a frame. A full queue is emptied, and holds only the advice to read the
-        page again."""
+        page again; False then."""
         try:
             self._frames.put_nowait(text)
         except asyncio.QueueFull:
             while not self._frames.empty():
                 self._frames.get_nowait()
             self._frames.put_nowait(frame("resync", position=position))
+            return False
+        return True
 
     async def next(self, timeout: float) -> str | None:
         """The next frame; None when none came within ``timeout`` seconds."""
@@ -75,7 +77,8 @@ class _Channel:
 
     def broadcast(self, text: str) -> None:
         for listener in self.listeners:
-            listener.put(text, position=self.position or "")
+            if not listener.put(text, position=self.position or ""):
+                self._tell_firing(listener)  # The page does not read that again.
 
     def greet(self, listener: Listener) -> None:
         """Tell a new listener where the channel stands, if it has been read, or why it is not known
@@ -114,7 +117,9 @@ class _Channel:
 
     def _tell_firing(self, listener: Listener) -> None:
         if listener.hears_alerts and self.firing is not None:
-            listener.put(frame("alerts", {"firing": self.firing}), position=self.position or "")
+            text = frame("alerts", {"firing": self.firing})
+            while not listener.put(text, position=self.position or ""):
+                pass  # It has been emptied: now there is room.
 
 
 class Hub:

@@ -232,6 +232,7 @@ def _shown(request: ConsoleRequest, run_id: int) -> dict[str, object]:
         "run": found,
         "job": job,
         "unfinished": found.state in UNFINISHED,
+        "now": request.standing().now,
         "figures": figures,
         "offsets": slice_of(offsets, request.GET.get("offsets", ""), _ROWS),
         "findings": findings,

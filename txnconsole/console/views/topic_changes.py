@@ -97,7 +97,8 @@ class DeleteForm(ReasonForm):
 @require_http_methods(["GET", "HEAD", "POST"])
 @page(Permission.TOPIC_CHANGE)
 def create(request: ConsoleRequest) -> HttpResponse:
-    """Ask for a topic's name and settings; on POST, create it."""
+    """Ask for a topic's name (``topic``: what it is likely to be) and settings; on POST, create
+    it."""
     confirmation = Confirmation(
         title="Create a topic",
         effects=(),
@@ -115,7 +116,8 @@ def create(request: ConsoleRequest) -> HttpResponse:
         operations.make(actor, name, form.settings(), reason)
         return Outcome(title=f"{name} is there", goes_to=reverse("console:topic", args=[name]))
 
-    return ask(request, confirmation, CreateForm, change, initial=_INITIAL)
+    named = {"topic": request.GET["topic"]} if "topic" in request.GET else {}
+    return ask(request, confirmation, CreateForm, change, initial=_INITIAL | named)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -15,11 +15,12 @@ from engine.inspect.topics import (
     ListedPartition,
     TopicSummary,
 )
+from engine.model.errors import TopicNotFound
 from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.numbers import number_of
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.page import ConsoleRequest, asked_by_script, page, show
 from txnconsole.console.readers import Verdict, is_held_long, of_partition
 from txnconsole.console.reads import region
 from txnconsole.console.shapes import sparkline
@@ -112,8 +113,12 @@ def topics(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page(Permission.TOPIC_READ)
 def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
-    """A topic's settings, its partitions and its subscriptions."""
-    found = engine().topics.get(topic)
+    """A topic's settings, its partitions and its subscriptions. Where there is none one can be
+    created."""
+    try:
+        found = engine().topics.get(topic)
+    except TopicNotFound as error:
+        return _missing(request, topic, error)
     lists = engine().inspect.lists
     lower = number_of(request.GET.get("from", ""), digits=5) or 0
     upper = min(lower + PARTITIONS, len(found.brokers))
@@ -155,3 +160,15 @@ def topic(request: ConsoleRequest, topic: TopicName) -> HttpResponse:
         "system": topic.is_system,
     }
     return show(request, "console/topic.html", context, region="console/partials/topic.html")
+
+
+def _missing(request: ConsoleRequest, topic: TopicName, error: TopicNotFound) -> HttpResponse:
+    if asked_by_script(request) or topic.is_system:
+        raise error
+    context = {
+        "error": error,
+        "sought": topic,
+        "missing_topic": topic,
+        "may_create": request.principal.may(Permission.TOPIC_CHANGE),
+    }
+    return show(request, "404.html", context, status=404)
