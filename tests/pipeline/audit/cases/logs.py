@@ -23,6 +23,47 @@ def of_retention(case: Case) -> Found:
     return set()
 
 
+def of_retention_in_several_logs(case: Case) -> Found:
+    """Of one transaction, which had begun elsewhere in each of them."""
+    txn = case.txn()
+    case.tables["participants"].clear()
+    for first, (number, broker) in enumerate(((0, "broker-1"), (1, "broker-1"), (0, "broker-2"))):
+        case.turn_to(number, broker)
+        case.log(end=14, log_start=10)
+        case.plain(10)
+        case.committed(txn, first, 12, 13)
+        case.tables["entries"][-2]["first_offset"] = 11
+    return set()
+
+
+def of_an_index_row_of_another_where_the_beginning_is_dropped(case: Case) -> Found:
+    case.log(end=11, log_start=10)
+    txn, other = case.ended(7, 8, 10), case.txn()
+    case.tables["entries"].pop(0)
+    case.tables["index"][-1]["sequence"] = other
+    return {("index_row_wrong", "", txn), ("index_row_unfounded", "", other)}
+
+
+def of_transactions_that_overlap(case: Case) -> Found:
+    """Each begins before the one that ends before it; two that are open; one without messages."""
+    case.log(end=11, first_ongoing_offset=6)
+    for first, marker, stable in ((0, 5, 6), (1, 4, 0), (2, 3, 0), (8, 9, 6)):
+        case.ended(first, first, marker)
+        case.tables["index"][-1]["last_stable_offset"] = stable
+    case.ongoing(6, 6)
+    case.ongoing(7, 7)
+    empty = case.txn()
+    case.tables["participants"][-1]["messages"] = 0
+    case.marker(empty, 10)
+    case.fence(empty, 10, None, None)
+    return set()
+
+
+def of_an_empty_log_that_is_held(case: Case) -> Found:
+    case.log(end=4, log_start=4, first_ongoing_offset=2)
+    return {("stable_position", "", None)}
+
+
 def of_the_first_message_kept(case: Case) -> Found:
     case.log(end=13, log_start=10)
     txn = case.ended(10, 11, 12)

@@ -61,6 +61,28 @@ def of_what_a_sidecars_participant_was_told(case: Case) -> Found:
     return {("participant", "", txn)}
 
 
+def of_a_sidecars_index(case: Case) -> Found:
+    """A row is missing; one has the log stable elsewhere, and leads nobody astray."""
+    case.sidecar(home=2, side=4)
+    lost = case.committed_in_sidecar(0, 0, 1, commit=0)
+    wrong = case.committed_in_sidecar(2, 2, 3, commit=1)
+    case.tables["index"].pop(0)
+    case.tables["index"][0]["last_stable_offset"] -= 1
+    return {
+        ("index_row_missing", SIDECAR, lost),
+        ("commit_misplaced", "", lost),
+        ("index_row_wrong", SIDECAR, wrong),
+    }
+
+
+def of_a_message_in_the_partition_itself(case: Case) -> Found:
+    """Readers would get it before its transaction's end. The partition has no index."""
+    case.sidecar(home=2, side=2)
+    txn = case.committed_in_sidecar(0, 0, 1, commit=1)
+    case.data(txn, 0, 0)
+    return {("entry_misplaced", "", txn)}
+
+
 def of_an_unlisted_sidecar(case: Case) -> Found:
     """An open transaction's messages, in a partition that its coordinator does not list."""
     case.sidecar(home=1, side=2, first_ongoing_offset=0)

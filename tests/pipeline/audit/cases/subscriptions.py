@@ -79,6 +79,17 @@ def of_an_end_that_the_subscriptions_fence_alone_knows(case: Case) -> Found:
     return {("pending_ack_ended", "", txn)}
 
 
+def of_what_is_held_without_a_record(case: Case) -> Found:
+    """By a transaction that has ended, and that nothing else names."""
+    case.log(end=1)
+    case.plain(0)
+    case.subscribed()
+    txn = case.txn()
+    case.holds(txn, 0, 1)
+    case.tables["ack_steps"].pop()
+    return {("pending_ack_ended", "", txn), ("pending_ack_log", "", txn)}
+
+
 def of_acknowledgements_under_way(case: Case) -> Found:
     """Each of two subscriptions' fences is right by a decision that is being carried out."""
     case.log(end=2)
@@ -348,6 +359,20 @@ def of_dead_letters(case: Case, dead: str = "") -> Found:
     for at, number in enumerate((0, 3, 6)):
         case.plain(at, producer_name=producer, sequence_id=number)
     return set() if dead else {("dead_letter_lost", "", None)}
+
+
+def of_dead_letters_that_were_parked(case: Case) -> Found:
+    """One of each subscription; the name of one's producer is the beginning of the other's."""
+    case.log(end=4)
+    producer = f"dead-letters/{case.place['log_id']}/s/1"
+    at = 0
+    for name, sender in (("s", producer), ("other", f"{producer}.2")):
+        about = {"subscription": name, "producer": sender, "dead_letter_topic": case.topic}
+        case.add("letters_before", **about, issued=2, waiting=[])
+        for number, sent_by in enumerate((sender, f"{sender}/1")):
+            case.plain(at, producer_name=sent_by, sequence_id=number)
+            at += 1
+    return set()
 
 
 def of_dead_letters_twice_where_that_is_no_error(case: Case) -> Found:

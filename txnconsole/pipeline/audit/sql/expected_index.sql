@@ -16,7 +16,7 @@ WITH span AS (
     FROM {spans} s
     JOIN {logs} l ON l.broker = s.broker AND l.log_id = s.log_id
     LEFT JOIN {index} i ON i.broker = s.broker AND i.log_id = s.log_id
-        AND i.last_offset = s.end_offset AND i.tc_id = s.tc_id AND i.sequence = s.sequence
+        AND i.last_offset = s.end_offset
         AND (i.first_offset < l.log_start OR s.first_message > 0)
     WHERE l.layout IN ('marker', 'sidecar')
 ),

@@ -4,7 +4,7 @@ WITH letter AS (
     SELECT broker AS sent_broker, log_id AS sent_log, first_offset AS sent_offset, producer_name,
         sequence_id,
         left(producer_name, length(producer_name) - length(CAST(sequence_id AS string)) - 1) AS parked
-    FROM {entries} WHERE kind = 'D' AND producer_name LIKE 'dead-letters/%'
+    FROM {entries} WHERE producer_name LIKE 'dead-letters/%'
 )
 SELECT l.broker, l.log_id, l.subscription, l.producer, l.dead_letter_topic, l.issued,
     e.sequence_id AS number, e.sent_broker, e.sent_log, e.sent_offset, e.producer_name

@@ -21,15 +21,13 @@ SELECT n.tc_id, n.sequence,
     h.tc_id IS NULL AND a.tc_id IS NOT NULL AS archived
 FROM named n
 LEFT JOIN {headers} h ON h.tc_id = n.tc_id AND h.sequence = n.sequence
-LEFT JOIN {archive} a ON h.tc_id IS NULL
-    AND a.tc_id = n.tc_id AND a.chunk = n.sequence DIV 16384
+LEFT JOIN {archive} a ON a.tc_id = n.tc_id AND a.chunk = n.sequence DIV 16384
     AND getbit(
         CAST(conv(hex(substring(a.ended, CAST(n.sequence % 16384 DIV 8 AS int) + 1, 1)), 16, 10)
             AS bigint),
         CAST(n.sequence % 8 AS int)
     ) = 1
-LEFT JOIN {archived_before} b ON h.tc_id IS NULL
-    AND b.tc_id = n.tc_id AND b.chunk = n.sequence DIV 16384
+LEFT JOIN {archived_before} b ON b.tc_id = n.tc_id AND b.chunk = n.sequence DIV 16384
     AND getbit(
         CAST(conv(hex(substring(b.ended, CAST(n.sequence % 16384 DIV 8 AS int) + 1, 1)), 16, 10)
             AS bigint),
