@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.model import batch
 from engine.model.message import NewMessage
-from txnconsole.pipeline.broker.entries import Opener
+from txnconsole.pipeline.broker.entries import TOGETHER, Opener
 from txnconsole.pipeline.broker.opened import CorruptEntry, open_body
 from txnconsole.pipeline.messages import MESSAGE_SCHEMA, arrow_schema
 from txnconsole.pipeline.offsets import Place
@@ -90,6 +91,20 @@ def test_what_the_engine_has_encoded_is_read_as_it_was_produced(messages: list[N
         assert row["key"] == message.key
         assert row["properties"] == message.properties
         assert row["event_time"] == message.event_time
+
+
+def test_entries_that_are_not_opened_are_read_a_bounded_number_of_messages_at_a_time() -> None:
+    """An entry is a few bytes, whatever is in it: a task's would be all of its rows at once."""
+    half = TOGETHER // 2
+    ends = [half, TOGETHER, TOGETHER + 1, 4 * TOGETHER, 4 * TOGETHER + 1]
+    rows = [
+        _entry(first, [], last_offset=end - 1, body=None) for first, end in pairwise([0, *ends])
+    ]
+    opener = Opener(_PLACE, 0, ends[-1], ordered=False, columns=pa.schema([_ALL.field("offset")]))
+    found = list(opener.batches(pa.RecordBatch.from_pylist(rows, _ENTRY)))
+    assert [each.num_rows for each in found] == [TOGETHER, 1, 3 * TOGETHER - 1, 1]
+    offsets = pa.concat_arrays([each["offset"] for each in found])
+    assert offsets.equals(pa.array(range(ends[-1])))
 
 
 _EDGES = (0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536)

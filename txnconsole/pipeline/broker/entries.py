@@ -19,6 +19,9 @@ _CONTENTS = frozenset({"payload", "key", "properties", "event_time"})
 #: How many bytes of opened batches are processed together: few enough to stay in a processor's
 #: caches, and to give Spark the first of them soon.
 _OPEN_BYTES = 2 * 1024 * 1024
+#: How many messages are made together of entries that are not opened: an entry may have thousands,
+#: and a batch out of PostgreSQL tens of thousands of entries.
+TOGETHER = 100_000
 
 
 def opens(columns: Sequence[str]) -> bool:
@@ -47,7 +50,8 @@ class Opener:
     def batches(self, entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The messages of some entries, in batches of bounded size."""
         if not opens(self.columns.names):
-            yield self._messages(entries, None)
+            for some in _parts(entries):
+                yield self._messages(some, None)
             return
         begun = size = 0
         plain: list[bytes] = []
@@ -156,6 +160,16 @@ class _Layout:
         entries = _joined(self.entries["ledger_id"], begins, number)
         index = self.offsets - begins.to_numpy()[self.entry]
         return _joined(self._of_entry(entries), _texts(index))
+
+
+def _parts(entries: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Entries of at most :data:`TOGETHER` messages, or one."""
+    upto = np.cumsum(entries["last_offset"].to_numpy() - entries["first_offset"].to_numpy() + 1)
+    begun = before = 0
+    while begun < len(upto):
+        end = max(begun + 1, int(np.searchsorted(upto, before + TOGETHER, side="right")))
+        yield entries.slice(begun, end - begun)
+        begun, before = end, int(upto[end - 1])
 
 
 def _views(bodies: pa.Array) -> Iterator[memoryview]:
