@@ -35,7 +35,8 @@ def _entry(at: float, offset: int, kind: str = "D", txn: int | None = None, size
 
 def _header(txn: int, owner: str, begin: float, decided: float | None, **more: Any) -> Any:
     status = more.get("status", "COMMITTED")
-    ended = None if decided is None else _at(decided + more.get("visible", 0.05))
+    under_way = decided is None or status.endswith("ING")
+    ended = None if under_way else _at(decided + more.get("visible", 0.05))
     decision = None if decided is None else _at(decided)
     return (0, txn, owner, more.get("client", ""), status, _at(begin), decision, ended)
 
@@ -87,6 +88,25 @@ def test_throughput_abort_ratio_and_latencies_are_those_of_each_minute_and_the_h
     bob = found["minute", 1, "bob"]
     assert (bob.begin_commit_p50, bob.commit_visible_p50) == (59_000, 2_000)
     assert ("minute", 1, "") not in found
+
+
+def test_an_end_counts_when_it_is_decided_and_as_visible_when_it_is_carried_out(
+    spark: SparkSession,
+) -> None:
+    """A broker that is away for hours holds ends up until nobody looks at their minute again."""
+    headers = [
+        _header(1, "ann", 0, 5),
+        _header(2, "ann", 0, 9, status="COMMITTING"),
+        _header(3, "bob", 0, 9, status="COMMITTING"),
+        _header(4, "bob", 0, 9, status="ABORTING"),
+    ]
+    found = _figures(spark, [_entry(1, 0)], headers)
+    ann, bob = found["minute", 0, "ann"], found["minute", 0, "bob"]
+    assert (ann.committed, ann.aborted, bob.committed, bob.aborted) == (2, 0, 1, 1)
+    assert (ann.begin_commit_p99, ann.commit_visible_p99) == (9_000, 50)
+    assert (bob.begin_commit_p99, bob.commit_visible_p99) == (9_000, None)
+    assert found["hour", "", "0"].commit_visible_p50 == 50
+    assert found["hour", "", "bob"].commit_visible_p50 is None
 
 
 def test_who_holds_readers_back_is_who_began_first_of_those_that_are_open(

@@ -63,8 +63,9 @@ def minute_figures(
 
 
 def _quantile(sketch: str, rank: float) -> Column:
-    """A percentile in milliseconds; null when nothing committed."""
-    return sf.when(sf.col("committed") > 0, sf.kll_sketch_get_quantile_bigint(sketch, sf.lit(rank)))
+    """A percentile in milliseconds; null when nothing was measured."""
+    measured = sf.kll_sketch_get_n_bigint(sketch) > 0
+    return sf.when(measured, sf.kll_sketch_get_quantile_bigint(sketch, sf.lit(rank)))
 
 
 def _query(

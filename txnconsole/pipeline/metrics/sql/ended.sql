@@ -1,13 +1,13 @@
--- Ended transactions by the minute of their decision, for each coordinator, client, owner and topic.
+-- Decided transactions by the minute of their decision, for each coordinator, client, owner and topic.
 -- A transaction counts once for each topic that it wrote to. begin_commit: from its begin to the
--- decision; commit_visible: from there until every participant had carried it out.
+-- decision; commit_visible: from there until every participant had carried it out, of those that have.
 WITH txn AS (
     SELECT tc_id, sequence, owner, client, date_trunc('minute', decided_at) AS at,
-        status = 'COMMITTED' AS committed,
+        status IN ('COMMITTING', 'COMMITTED') AS committed,
         unix_millis(decided_at) - unix_millis(opened_at) AS begin_ms,
         unix_millis(ended_at) - unix_millis(decided_at) AS visible_ms
     FROM {headers}
-    WHERE status IN ('COMMITTED', 'ABORTED') AND decided_at >= timestamp {since} AND decided_at < timestamp {until}
+    WHERE decided_at >= timestamp {since} AND decided_at < timestamp {until}
 ),
 named AS (
     SELECT at, committed, begin_ms, visible_ms, 'coordinator' AS dimension,
