@@ -60,6 +60,9 @@ def test_a_cluster_finds_the_copy_beside_the_other_data_and_an_old_one_is_delete
         (place / name).mkdir(parents=True)
     for old in ("txnconsole-audit-left", "carrier-delays"):
         os.utime(place / old, (0, 0))
+    gone = place / "txnconsole-audit-gone"  # As one that is deleted while the place is listed.
+    gone.symlink_to(tmp_path / "nowhere")
     cluster = {"TXNCONSOLE_DATA": str(tmp_path), "TXNCONSOLE_SPARK_MASTER": "spark://one:7077"}
     assert audit._place_of_copies(cluster) == place
+    gone.unlink()
     assert {each.name for each in place.iterdir()} == {"txnconsole-audit-in-use", "carrier-delays"}

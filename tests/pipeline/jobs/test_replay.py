@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from structlog.testing import capture_logs
 
@@ -44,6 +46,20 @@ def test_the_batches_of_a_plan_cover_its_range_once() -> None:
     assert [end for _, end in batches[:-1]] == [start for start, _ in batches[1:]]
     assert all(sum(end.values()) - sum(start.values()) <= 50 for start, end in batches)
     assert list(_plan(end={"0": 0, "1": 0}).batches()) == []
+
+
+@given(
+    st.dictionaries(st.sampled_from("0123456"), st.tuples(*[st.integers(0, 60)] * 2), min_size=1),
+    st.integers(1, 70),
+)
+def test_a_plan_tells_how_many_batches_it_has(
+    ranges: dict[str, tuple[int, int]], batch_messages: int
+) -> None:
+    """A replay goes through them one by one: a list of all would have every offset of each."""
+    start = {number: min(ends) for number, ends in ranges.items()}
+    end = {number: max(ends) for number, ends in ranges.items()}
+    plan = _plan(start=start, end=end, batch_messages=batch_messages)
+    assert plan.count == len(list(plan.batches()))
 
 
 def test_a_plan_is_kept_with_its_end_and_another_under_its_name_is_refused(tmp_path: Path) -> None:

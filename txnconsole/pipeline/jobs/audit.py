@@ -150,8 +150,9 @@ def _place_of_copies(environ: Mapping[str, str]) -> Path | None:
     with tempfile.NamedTemporaryFile(dir=place) as probe:
         before = Path(probe.name).stat().st_mtime - _LEFT_FOR_SECONDS
     for copy in place.glob(f"{_COPY}*"):
-        if copy.stat().st_mtime < before:
-            shutil.rmtree(copy, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # Its audit has ended meanwhile.
+            if copy.stat().st_mtime < before:
+                shutil.rmtree(copy, ignore_errors=True)
     return place.absolute()
 
 

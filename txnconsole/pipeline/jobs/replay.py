@@ -97,6 +97,12 @@ class Plan:
         does = {name: value for name, value in asdict(self).items() if name not in _ABOUT}
         return hashlib.sha256(json.dumps(does, sort_keys=True).encode()).hexdigest()[:32]
 
+    @property
+    def count(self) -> int:
+        """How many batches there are: all but the last are full."""
+        offsets = sum(self.end.values()) - sum(self.start.values())
+        return -(-offsets // self.batch_messages)
+
     def batches(self) -> Iterator[tuple[Offsets, Offsets]]:
         """The ranges that are decided one by one; the same at every call."""
         start = from_json(self.start, self.source)
@@ -217,10 +223,10 @@ class Replay:
         """
         sink = Sink(self._name, self._plan.target, _TIMEOUT_SECONDS)
         abort_leftovers(self._client, sink)
-        batches = list(self._plan.batches())
+        count = self._plan.count
         read = 0
-        for number, (start, end) in enumerate(batches):
-            run.stage("replay", number, len(batches))
+        for number, (start, end) in enumerate(self._plan.batches()):
+            run.stage("replay", number, count)
             if number < self._progress.done:
                 continue
             positions = self._check_source()
@@ -236,7 +242,7 @@ class Replay:
             self._progress.note(number + 1)
             run.figures(rows_in=read)
         self._check_source()
-        run.stage("replay", len(batches), len(batches))
+        run.stage("replay", count, count)
         return read
 
     def _check_source(self) -> Mapping[Place, Position]:
