@@ -25,10 +25,13 @@ from txnconsole.pipeline.sink import (
     Batch,
     Sink,
     abort,
+    abort_dead,
     abort_leftovers,
     await_visible,
     commit,
+    is_committed,
 )
+from txnconsole.pipeline.subscription import _settle
 
 NewTopic = Callable[[int], str]
 Committed = Callable[[str], list[bytes]]
@@ -261,3 +264,23 @@ def test_drivers_that_decide_one_batch_at_once_agree_on_one_of_them(
     assert len(failures) < len(winners)
     assert sorted(committed(sink.topic)) == [b"a", b"b", b"c"]
     assert sorted(_status(client, winner) for winner in winners) == ["ABORTED"] * 3 + ["COMMITTED"]
+
+
+def test_another_owners_transactions_under_the_sinks_name_are_left_alone(
+    server: Served, sink: Sink, client: Client
+) -> None:
+    """As a replay's that was killed when somebody ran it by hand. The token sees them, as that of a
+    pipeline run does, and may not end them."""
+    token = server.token("viewer,producer,consumer", user="pipeline-run")
+    with Client(server.url, token) as own:
+        theirs = client.transaction(client=sink.client, timeout=60)
+        done = client.transaction(client=sink.client, properties={"batch": "0"}, timeout=60)
+        done.commit()
+        assert not is_committed(own, sink, "0")
+        assert abort_leftovers(own, sink) == abort_dead(own, sink, "run") == 0
+        attempts = [_attempt(own, sink, b"x") for _ in range(2)]
+        commit(own, sink, _BATCH, attempts[:1])
+        assert [_status(own, each) for each in attempts] == ["COMMITTED", "ABORTED"]
+        assert await_visible(own, sink, seconds=60)
+        _settle(own, theirs.txn_id, sink.client)
+        assert _status(own, theirs.txn_id) == "OPEN"

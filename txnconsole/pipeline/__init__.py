@@ -11,7 +11,7 @@ Invariants:
 - A stream never reads above the stable position, so reading a range twice gives the same messages.
   (In committed order it never reads above the end of the log, which has the same effect.)
 - A batch's rows become visible by one atomic decision, made once under the key ``sink/batch``.
-- Only transactions with this sink's client name are ended, never those of other programs.
+- Only transactions with this sink's client name and owner are ended, never those of other programs.
 
 After a crash the transactions of attempts whose process has ended stay OPEN. READ_COMMITTED readers
 of the output topic do not get past them until the sink's next run or commit aborts them, or their

@@ -61,7 +61,8 @@ class Sink:
 
     @property
     def client(self) -> str:
-        """The client name under which all transactions of this sink are found."""
+        """The client name under which all transactions of this sink are found, among its
+        owner's."""
         return f"spark:{self.name}"
 
 
@@ -237,8 +238,7 @@ def await_visible(client: Client, sink: Sink, *, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     try:
         while (left := deadline - time.monotonic()) > 0:
-            listed = client.transactions.list(client=sink.client, status="COMMITTING", limit=1)
-            unfinished = next(listed, None)
+            unfinished = next(_own(client, sink, "COMMITTING", limit=1), None)
             if unfinished is None:
                 return True
             client.transactions.commit(unfinished.txn_id, wait=left)
@@ -254,7 +254,7 @@ def is_committed(client: Client, sink: Sink, number: str) -> bool:
     return any(
         transaction.properties.get("batch") == number
         for status in ("COMMITTED", "COMMITTING")
-        for transaction in client.transactions.list(client=sink.client, status=status, limit=500)
+        for transaction in _own(client, sink, status)
     )
 
 
@@ -313,7 +313,21 @@ def abort_leftovers(client: Client, sink: Sink) -> int:
 
 
 def _open(client: Client, sink: Sink) -> Iterator[TransactionInfo]:
-    return client.transactions.list(client=sink.client, status="OPEN", limit=500)
+    return _own(client, sink, "OPEN")
+
+
+def _own(client: Client, sink: Sink, status: str, *, limit: int = 500) -> Iterator[TransactionInfo]:
+    """A sink's transactions in a status. Those of another owner under its name are none: a token
+    that sees them need not be one that may end them."""
+    return client.transactions.list(
+        client=sink.client, owner=_owner(client), status=status, limit=limit
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _owner(client: Client) -> str:
+    """Whose transactions are those that a client opens."""
+    return client.perform(calls.get_caller()).name
 
 
 def _open_ids(client: Client, sink: Sink) -> set[str]:

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from txnconsole.client import Client, InvalidTxnStatus, Transaction, TransactionNotFound, calls
+from txnconsole.client import (
+    Client,
+    InvalidTxnStatus,
+    PermissionDenied,
+    Transaction,
+    TransactionNotFound,
+    calls,
+)
 from txnconsole.client.answers import SubscriptionInfo
 from txnconsole.pipeline.checkpoint import Planned
 from txnconsole.pipeline.offsets import SUBSCRIPTION, Place, noted_offsets
@@ -132,7 +139,7 @@ def _settle(client: Client, txn_id: str, owner: str) -> None:
             client.transactions.commit(txn_id, wait=_END_SECONDS)
         else:
             client.transactions.abort(txn_id, reason="left by a dead writer", wait=_END_SECONDS)
-    except (TransactionNotFound, InvalidTxnStatus):
+    except (TransactionNotFound, PermissionDenied, InvalidTxnStatus):
         return  # Somebody else's, or ended in the meantime.
 
 
