@@ -166,7 +166,8 @@ WITH header AS MATERIALIZED (
 SELECT status, owner, topics.stand FROM header, topics
 
 -- join_subscriptions --
--- AddSubscriptionToTxn, as join_partitions.
+-- AddSubscriptionToTxn, as join_partitions. A part that a deletion by force has aborted stays aborted on brokers that
+-- the topic has grown onto since: the subscription that was made anew refuses the transaction there, too.
 WITH header AS MATERIALIZED (
     SELECT status, owner FROM coordinator.transaction
     WHERE tc_id = %(tc_id)s AND sequence = %(sequence)s FOR SHARE
@@ -181,12 +182,18 @@ WITH header AS MATERIALIZED (
     WHERE NOT EXISTS (SELECT FROM joining)
 ), added AS (
     INSERT INTO coordinator.txn_subscription
-        (tc_id, sequence, topic_id, topic, subscription, broker)
-    SELECT %(tc_id)s, %(sequence)s, w.topic_id, w.topic, w.subscription, w.broker
+        (tc_id, sequence, topic_id, topic, subscription, broker, state, last_error)
+    SELECT %(tc_id)s, %(sequence)s, w.topic_id, w.topic, w.subscription, w.broker,
+        coalesce(g.state, 'pending'), g.last_error
     FROM header, topics, unnest(
         %(topic_ids)s::bigint[], %(topics)s::text[], %(subscriptions)s::text[],
         %(brokers)s::text[]
     ) AS w (topic_id, topic, subscription, broker)
+    LEFT JOIN LATERAL (
+        SELECT p.state, p.last_error FROM coordinator.txn_subscription p
+        WHERE p.tc_id = %(tc_id)s AND p.sequence = %(sequence)s AND p.topic_id = w.topic_id
+        AND p.subscription = w.subscription AND p.state = 'aborted' LIMIT 1
+    ) g ON true
     WHERE topics.stand AND header.status = 'OPEN'
     AND (%(owner)s::text IS NULL OR header.owner = %(owner)s)
     ON CONFLICT DO NOTHING

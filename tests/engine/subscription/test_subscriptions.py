@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,9 @@ from engine.model.subscription import (
     SubscriptionType,
 )
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import ParticipantState
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import ENDED
 from engine.subscription import describing, ending
 from tests.engine.support import (
     P0,
@@ -222,6 +225,32 @@ def test_who_was_aborted_in_an_earlier_one_is_refused_wherever_the_new_one_is_ma
     assert received(engine) == ["a"]
     with pytest.raises(InvalidTxnStatus):
         engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+
+
+@pytest.mark.parametrize("end", [commit, abort])
+def test_a_part_that_was_aborted_by_force_waits_for_no_end_on_a_broker_that_the_topic_grows_onto(
+    engine: Engine, end: Callable[[Engine, TxnID], None]
+) -> None:
+    """The new subscription refuses the transaction there: its commit would be the opposite end."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    txn = open_txn(engine)
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    make_topic(engine, partitions=2)
+    assert len({engine.log.locate(each).database for each in (P0, P1)}) == 2
+    engine.produce(P1, batch("b"))
+    for message in engine.receive(SUBSCRIPTION, "c1"):
+        with pytest.raises(InvalidTxnStatus):
+            engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    end(engine, txn)
+    whole = engine.coordinator.get(txn)
+    assert whole.status in ENDED
+    assert {part.state for part in whole.subscriptions} == {ParticipantState.ABORTED}
+    assert engine.inspect.participants(txn).agreed
 
 
 def test_where_a_crash_kept_it_from_being_made_it_is_not_served_while_the_catalog_is_away(
