@@ -120,6 +120,11 @@ class MarkerPartition:
                 return Visibility.ABORTED
         return Visibility.VISIBLE if offset <= self.stable else Visibility.BLOCKED
 
+    def waits(self, offset: int) -> bool:
+        """Whether it holds a message that readers wait for."""
+        waiting = Visibility.OPEN, Visibility.BLOCKED
+        return offset in self.log and self.visibility(offset) in waiting
+
     def visible(self) -> list[int]:
         """What a READ_COMMITTED reader gets of the whole log."""
         return [o for o in sorted(self.log) if self.visibility(o) is Visibility.VISIBLE]

@@ -16,7 +16,7 @@ from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from tests.model import looking
+from tests.model import looking, questions
 from tests.model.reference import Reference
 
 TOPICS = [TopicName("public", "default", name) for name in ("a", "b")]
@@ -132,6 +132,8 @@ class World(RuleBasedStateMachine):
         if self._steps % 5 == 0:
             looking.compare_reads(self.engine, self.reference)
             looking.compare_coordinators(self.engine, self.reference)
+        if self._steps % 8 == 0:
+            questions.compare_questions(self.engine, self.reference)
 
 
 def _tried(call: Callable[[], Any]) -> tuple[Any, EngineError | None]:
