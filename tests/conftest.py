@@ -178,7 +178,7 @@ def django_db_setup(databases: Databases, django_db_blocker: DjangoDbBlocker) ->
 @pytest.fixture(autouse=True)
 def _as_migrated(request: pytest.FixtureRequest) -> None:
     """Django's tables hold what the migrations left, whatever tests before have committed."""
-    if request.node.get_closest_marker("django_db"):
+    if request.node.get_closest_marker("django_db") or "db" in request.fixturenames:
         request.getfixturevalue("django_db_setup")
         request.getfixturevalue("databases").as_migrated()
 
