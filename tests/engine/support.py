@@ -15,7 +15,7 @@ from engine import Engine
 from engine.coordinator.archive import Archive
 from engine.log.brokers import FILES, Location
 from engine.model import dispatch
-from engine.model.message import NewMessage, StoredMessage
+from engine.model.message import MessageID, NewMessage, StoredMessage
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -177,6 +177,14 @@ def join(session: Session, txn_id: TxnID, topic: Topic) -> None:
         partitions=[0],
         brokers=[topic.brokers[0]],
     )
+
+
+def consume(engine: Engine, txn_id: TxnID, number: int = 1) -> list[MessageID]:
+    """Receive messages and acknowledge them in a transaction; answers their ids."""
+    taken = [each.message_id for each in engine.receive(SUBSCRIPTION, "c1", max_messages=number)]
+    assert taken
+    engine.acknowledge(SUBSCRIPTION, "c1", taken, txn_id=txn_id)
+    return taken
 
 
 def received(engine: Engine, consumer: str = "c1", **options: Any) -> list[str]:

@@ -23,6 +23,7 @@ from tests.engine.support import (
     another,
     batch,
     commit,
+    consume,
     coordinator_sql,
     fetched,
     finalize,
@@ -103,9 +104,8 @@ def test_an_id_that_a_broker_knows_and_no_coordinator_has_issued_tells(
     if how != "mark":
         open_txn(engine)  # The low water marks stay below it.
     if how == "acknowledgement":
-        [message] = engine.receive(SUBSCRIPTION, "c")
         lost = open_txn(engine)
-        engine.acknowledge(SUBSCRIPTION, "c", [message.message_id], txn_id=lost)
+        consume(engine, lost)
     else:
         lost = produced(engine, "b")
     if how in ("end", "mark"):
@@ -139,9 +139,8 @@ def test_a_part_that_a_deletion_by_force_has_aborted_is_no_end_of_its_transactio
     make_topic(engine)
     subscribe(engine)
     engine.produce(P0, batch("a"))
-    [message] = engine.receive(SUBSCRIPTION, "c")
     unfinished = produced(engine, "b")
-    engine.acknowledge(SUBSCRIPTION, "c", [message.message_id], txn_id=unfinished)
+    consume(engine, unfinished)
     engine.subscriptions.delete(SUBSCRIPTION, force=True)
     subscribe(engine)
     not_compared(engine)

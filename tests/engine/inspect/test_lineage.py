@@ -23,6 +23,7 @@ from tests.engine.support import (
     abort,
     batch,
     commit,
+    consume,
     make_topic,
     open_txn,
     subscribe,
@@ -35,10 +36,15 @@ def timeline(engine: Engine, txn: TxnID) -> Timeline:
     return engine.inspect.transactions.timeline(engine.inspect.transaction(txn))
 
 
-def consume(engine: Engine, txn: TxnID, number: int = 1) -> None:
-    taken = engine.receive(SUBSCRIPTION, "c1", max_messages=number)
-    assert taken
-    engine.acknowledge(SUBSCRIPTION, "c1", [each.message_id for each in taken], txn_id=txn)
+def consumer_that_committed(engine: Engine) -> TxnID:
+    """A transaction that has committed, and has acknowledged one message."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("in"))
+    worker = open_txn(engine)
+    consume(engine, worker)
+    commit(engine, worker)
+    return worker
 
 
 def test_lineage_goes_from_writer_to_taker_and_back(engine: Engine) -> None:
@@ -105,12 +111,7 @@ def test_what_was_written_to_a_deleted_topic_has_no_takers(engine: Engine, anew:
 
 
 def test_once_the_log_of_acks_is_trimmed_only_the_number_is_known(engine: Engine) -> None:
-    make_topic(engine)
-    subscribe(engine)
-    engine.produce(P0, batch("in"))
-    worker = open_txn(engine)
-    consume(engine, worker)
-    commit(engine, worker)
+    worker = consumer_that_committed(engine)
     engine._retention.sweep(TimeBudget())
     found = engine.inspect.transactions.lineage(engine.inspect.transaction(worker))
     assert found.inputs == ()
@@ -152,12 +153,7 @@ def test_inputs_beyond_those_that_are_followed_are_not_forgotten(
 
 
 def test_of_a_broker_that_is_away_nothing_is_told_to_be_forgotten(engine: Engine) -> None:
-    make_topic(engine)
-    subscribe(engine)
-    engine.produce(P0, batch("in"))
-    worker = open_txn(engine)
-    consume(engine, worker)
-    commit(engine, worker)
+    worker = consumer_that_committed(engine)
     whole = engine.inspect.transaction(worker)
     broker = engine.log.locate(P0).database.name
     with unreachable(engine, broker):

@@ -19,6 +19,7 @@ from engine.model.errors import (
     TopicInUse,
     TopicNotFound,
 )
+from engine.model.message import MessageID
 from engine.model.subscription import (
     InitialPosition,
     SubscriptionSettings,
@@ -37,6 +38,7 @@ from tests.engine.support import (
     abort,
     batch,
     commit,
+    consume,
     lose_derived_state,
     make_topic,
     open_txn,
@@ -46,6 +48,16 @@ from tests.engine.support import (
     texts,
     unreachable,
 )
+
+
+def aborted_by_force(engine: Engine) -> tuple[TxnID, list[MessageID]]:
+    """An open transaction whose part in the subscription was aborted by deleting that, and which
+    messages it had acknowledged; another subscription has the name by now."""
+    txn = open_txn(engine)
+    taken = consume(engine, txn)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    return txn, taken
 
 
 def test_creating_again_returns_the_one_that_exists(engine: Engine) -> None:
@@ -212,11 +224,7 @@ def test_who_was_aborted_in_an_earlier_one_is_refused_wherever_the_new_one_is_ma
     make_topic(engine, partitions=2)
     subscribe(engine)
     engine.produce(P1, batch("a"))
-    txn = open_txn(engine)
-    [message] = engine.receive(SUBSCRIPTION, "c1")
-    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
-    engine.subscriptions.delete(SUBSCRIPTION, force=True)
-    subscribe(engine)
+    txn, taken = aborted_by_force(engine)
     sql(engine.log.locate(P1).database, "DELETE FROM broker.subscription")
     if completed == "by growing its topic":
         make_topic(engine, partitions=3)
@@ -224,7 +232,7 @@ def test_who_was_aborted_in_an_earlier_one_is_refused_wherever_the_new_one_is_ma
         subscribe(engine)
     assert received(engine) == ["a"]
     with pytest.raises(InvalidTxnStatus):
-        engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+        engine.acknowledge(SUBSCRIPTION, "c1", taken, txn_id=txn)
 
 
 @pytest.mark.parametrize("end", [commit, abort])
@@ -235,11 +243,7 @@ def test_a_part_that_was_aborted_by_force_waits_for_no_end_on_a_broker_that_the_
     make_topic(engine)
     subscribe(engine)
     engine.produce(P0, batch("a"))
-    txn = open_txn(engine)
-    [message] = engine.receive(SUBSCRIPTION, "c1")
-    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
-    engine.subscriptions.delete(SUBSCRIPTION, force=True)
-    subscribe(engine)
+    txn, _ = aborted_by_force(engine)
     make_topic(engine, partitions=2)
     assert len({engine.log.locate(each).database for each in (P0, P1)}) == 2
     engine.produce(P1, batch("b"))
