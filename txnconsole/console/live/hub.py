@@ -117,9 +117,9 @@ class _Channel:
 
     def _tell_firing(self, listener: Listener) -> None:
         if listener.hears_alerts and self.firing is not None:
-            text = frame("alerts", {"firing": self.firing})
-            while not listener.put(text, position=self.position or ""):
-                pass  # It has been emptied: now there is room.
+            text, position = frame("alerts", {"firing": self.firing}), self.position or ""
+            if not listener.put(text, position=position):
+                listener.put(text, position=position)  # It has been emptied: now there is room.
 
 
 class Hub:
