@@ -14,6 +14,7 @@ from engine import Engine
 from engine.log.partition_log import PartitionLogs
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import PartitionStatus
+from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnStatus
 from engine.postgres import deadlines
@@ -128,6 +129,26 @@ def test_the_overview_names_the_broker(
     assert "broker-2 cannot be reached" in text
     assert str(orders.partition) in text
     assert "Nothing holds readers back" not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "claims"),
+    [
+        ("/", ("<b>No partition is held back</b>", "none for a minute")),
+        ("/held-back", ("<b>No partition is held back</b>",)),
+        ("/transactions/hanging", ("<b>Nothing hangs</b>",)),
+        ("/snapshots", ("<b>Nothing to snapshot</b>", "There are no partitions yet")),
+    ],
+)
+def test_nothing_is_said_of_brokers_that_could_not_be_looked_at(
+    engine: Engine, viewer: Client, path: str, claims: tuple[str, ...]
+) -> None:
+    engine.topics.create(TOPIC, TopicSettings(partitions=2))
+    first, second = engine.topics.get(TOPIC).brokers
+    with unreachable(engine, first), unreachable(engine, second):
+        shown = viewer.get(path).content.decode()
+    assert first in shown
+    assert not [claim for claim in claims if claim in shown]
 
 
 def test_the_pages_of_transactions_say_which_broker_they_could_not_ask(
