@@ -8,7 +8,6 @@ from dataclasses import replace
 from engine.log.brokers import Brokers, Location
 from engine.log.committed_order import in_committed_order, readable
 from engine.log.entries import (
-    AbortedSpans,
     Opening,
     kind_of,
     marker_of,
@@ -18,7 +17,7 @@ from engine.log.entries import (
 from engine.log.retry import retry_if_recreated, retry_once_on
 from engine.log.statements import FetchRow
 from engine.log.topics import Topics
-from engine.log.windows import Windows, window_at
+from engine.log.windows import Windows
 from engine.model.errors import (
     InvalidRequest,
     LogTruncated,
@@ -145,21 +144,22 @@ class LogReader:
                 "Only a READ_COMMITTED fetch has something for a client to filter.", field="filter"
             )
         size = self._bytes(max_bytes)
-        window, head, entries, spans = self._windows.entries(
+        head, window = self._windows.read(
             location,
             partition,
-            window_at(start.offset, self._size(max_messages)),
-            size,
+            start.offset,
+            self._size(max_messages),
+            max_bytes=size,
             committed=committed,
         )
         _require_same_log(location, partition, start, head)
         messages: list[StoredMessage] = []
         markers: list[Marker] = []
-        from_offset, upper = window
-        next_offset = min(entries[-1].last_offset + 1, upper) if entries else from_offset
+        from_offset, upper, spans = window.lower, window.upper, window.aborted
+        next_offset = min(window.end, upper) if window.entries else from_offset
         within = from_offset, min(upper, head.stable_position + 1) if committed else upper
         opening = Opening(self.offloaded, size)
-        for entry in entries:
+        for entry in window.entries:
             if kind_of(entry) is not EntryKind.DATA:
                 markers.append(marker_of(entry))
                 continue
@@ -221,7 +221,7 @@ class LogReader:
         size: int,
         max_bytes: int,
     ) -> Fetched:
-        head, (rows,) = self._windows.answers(
+        head, (rows,) = self._windows.rows(
             location,
             partition,
             (
@@ -264,19 +264,18 @@ class LogReader:
             InvalidRequest, PartitionUnavailable, SegmentUnreadable: as :meth:`fetch`.
         """
         start, size = ReadPosition(offset=from_offset), self._bytes(max_bytes)
-        window, head, (entries, aborted, open_txns) = self._windows.rows(
+        head, window, (open_txns,) = self._windows.read_beside(
             self.locate(partition),
             partition,
-            window_at(start.offset, self._size(max_messages)),
-            size,
-            "aborted_overlapping",
+            start.offset,
+            self._size(max_messages),
             "ongoing_overlapping",
+            max_bytes=size,
         )
-        spans = AbortedSpans.of_rows(aborted)
         ongoing = {(row.tc_id, row.sequence): row.first_offset for row in open_txns}
         messages: list[StoredMessage] = []
         opening = Opening(self.offloaded, size)
-        for entry in entries:
+        for entry in window.entries:
             contents = opening.contents(entry, is_first=not messages)
             if contents is None:
                 break
@@ -284,13 +283,13 @@ class LogReader:
                 entry,
                 partition.number,
                 contents,
-                within=window,
-                visibility=visibility_of(entry, spans, ongoing, head.stable_position),
+                within=(window.lower, window.upper),
+                visibility=visibility_of(entry, window.aborted, ongoing, head.stable_position),
             )
-        next_offset = messages[-1].offset + 1 if messages else window[0]
+        next_offset = messages[-1].offset + 1 if messages else window.lower
         return Fetched(
             messages=tuple(messages),
-            aborted_transactions=spans.begun(window[0], next_offset),
+            aborted_transactions=window.aborted.begun(window.lower, next_offset),
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=next_offset,

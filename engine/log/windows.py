@@ -1,13 +1,19 @@
-"""Windows of a partition's log: what one read looks at, all of it of one snapshot of the broker.
+"""Windows of a partition's log: the entries of a stretch of it, with the aborted transactions that
+overlap it.
 
-A window is a half-open range of offsets. Where it begins below the log's start, or in a gap of a
-compacted log, what is read is the window of the same width at the next entry.
+They are read in two ways. :class:`Windows` serves whoever reads the log by a partition's name. It
+answers the head of the same snapshot, looks for the next entry where a window begins with nothing,
+and rebuilds a partition that has lost its derived state. :meth:`Window.read` is for a call that has
+a session already, with a subscription's state from it, and that leaves the rebuilding to others.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate
 
 from engine.log.brokers import Location
 from engine.log.entries import AbortedSpans, Entry, entries_of
@@ -17,16 +23,92 @@ from engine.model.message import MAX_OFFSET
 from engine.model.partition import PartitionState
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName
-from engine.postgres.session import Params, Row
+from engine.postgres.session import Params, Row, Session
 
 
-def window_at(start: int, width: int) -> tuple[int, int]:
-    """A window of ``width`` offsets from ``start`` on: the first one, and the first one above."""
-    return start, min(start + width, MAX_OFFSET)
+@dataclass(frozen=True)
+class Window:
+    """The entries with an offset in [lower, upper), from the first on; the last ones may be
+    missing, because a window is limited in bytes (:attr:`end`)."""
+
+    lower: int
+    upper: int
+    entries: Sequence[Entry]
+    aborted: AbortedSpans
+
+    @classmethod
+    def read(
+        cls,
+        session: Session,
+        partition_id: int,
+        lower: int,
+        upper: int,
+        *,
+        buffer: str,
+        max_bytes: int,
+    ) -> Window:
+        """Read a window of a partition with either buffer.
+
+        Raises:
+            PartitionUnavailable: the partition has to be rebuilt first.
+        """
+        if buffer == BufferKind.MARKER:
+            for row in session.ask(FETCH, partition_id, lower, upper, max_bytes, True):
+                return cls.of_columns(lower, upper, FetchRow._make(row))
+            # An empty window would be wrong: its messages would be passed over and never delivered.
+            raise PartitionUnavailable("The partition is recovering; try again.")
+        asked = cls.questions(partition_id, lower, upper, buffer=buffer, max_bytes=max_bytes)
+        return cls.of_rows(lower, upper, *session.batch(*asked))
+
+    @staticmethod
+    def questions(
+        partition_id: int, lower: int, upper: int, *, buffer: str, max_bytes: int
+    ) -> tuple[tuple[str, Params], tuple[str, Params]]:
+        """The statements, with their parameters, whose rows :meth:`of_rows` makes a window of, to
+        the end of the log."""
+        span: Params = {"partition_id": partition_id, "from_offset": lower, "upper": upper}
+        entries: Params = {**span, "max_bytes": max_bytes}
+        return (entries_of(buffer), entries), ("aborted_overlapping", span)
+
+    @classmethod
+    def of_rows(
+        cls, lower: int, upper: int, entries: Sequence[Row], aborted: Sequence[Row]
+    ) -> Window:
+        """The window that these rows are of."""
+        return cls(lower, upper, list(map(Entry.of_row, entries)), AbortedSpans.of_rows(aborted))
+
+    @classmethod
+    def of_columns(cls, lower: int, upper: int, row: Row) -> Window:
+        """The window in a row with one array for each column, of a marker-buffered partition."""
+        return cls(lower, upper, Entry.of_columns(row), AbortedSpans.of_columns(row))
+
+    @cached_property
+    def size(self) -> int:
+        """Approximately how many bytes it takes in memory once all batches are opened."""
+        return sum(map(_size, self.entries))
+
+    def within(self, size: int) -> Window | None:
+        """The first part of the window that has at most ``size`` bytes; None when the first entry
+        alone has more."""
+        if self.size <= size:
+            return self
+        fitting = bisect_right(list(accumulate(map(_size, self.entries))), size)
+        if not fitting:
+            return None
+        return Window(self.lower, self.upper, self.entries[:fitting], self.aborted)
+
+    @property
+    def end(self) -> int:
+        """The offset from which to read on: that after the last entry, which may lie beyond
+        ``upper`` or, when entries were cut off, before it."""
+        return self.entries[-1].last_offset + 1 if self.entries else self.upper
 
 
 class Windows:
-    """Reads windows of logs. A partition that is found without its derived state is rebuilt first.
+    """Reads windows with the head of the partition, both of one snapshot of its broker.
+
+    A window that would begin below the log's start, or in a gap of a compacted log, is read at the
+    next entry, as wide as it was asked for.
 
     Every method raises PartitionUnavailable: the partition is offline, cannot be rebuilt now, or
     its broker cannot be reached.
@@ -45,76 +127,76 @@ class Windows:
         self._buffer_of = buffer_of
         self._recover = recover
 
-    def entries(
+    def read(
         self,
         location: Location,
         partition: PartitionName,
-        window: tuple[int, int],
-        max_bytes: int,
+        start: int,
+        width: int,
         *,
+        max_bytes: int,
         committed: bool,
-    ) -> tuple[tuple[int, int], Row, Sequence[Entry], AbortedSpans]:
-        """Read a window for a fetch: the window that was read, the head's row, its entries, and the
-        aborted transactions that a reader of committed messages has to know."""
+    ) -> tuple[Row, Window]:
+        """Read ``width`` offsets from ``start`` on: the head's row, and the window. With
+        ``committed`` it ends at the stable position."""
         if self._buffer_of(partition) is BufferKind.SIDECAR:
-            window, head, (rows, aborted) = self.rows(
-                location, partition, window, max_bytes, "aborted_overlapping"
+            head, window, _ = self.read_beside(
+                location, partition, start, width, max_bytes=max_bytes
             )
-            entries = [Entry.of_row(row) for row in rows]
-            return window, head, entries, AbortedSpans.of_rows(aborted)
+            return head, window
 
-        def read(window: tuple[int, int]) -> FetchRow | None:
-            wanted = (location.partition_id, *window, max_bytes, committed)
-            return next(map(FetchRow._make, location.database.ask(FETCH, *wanted)), None)
+        def fetched(lower: int, upper: int) -> FetchRow | None:
+            rows = location.database.ask(
+                FETCH, location.partition_id, lower, upper, max_bytes, committed
+            )
+            return next(map(FetchRow._make, rows), None)
 
         while True:
-            row = self._served(location, partition, partial(read, window))
-            entries = Entry.of_columns(row)
-            start = _start(location, row, window, entries)
-            if start == window[0]:
-                return window, row, entries, AbortedSpans.of_columns(row)
-            window = window_at(start, window[1] - window[0])
+            upper = _upper(start, width)
+            row = self._served(location, partition, partial(fetched, start, upper))
+            window = Window.of_columns(start, upper, row)
+            begins = _begins(location, row, window)
+            if begins == start:
+                return row, window
+            start = begins
+
+    def read_beside(
+        self,
+        location: Location,
+        partition: PartitionName,
+        start: int,
+        width: int,
+        *others: str,
+        max_bytes: int,
+    ) -> tuple[Row, Window, list[list[Row]]]:
+        """As :meth:`read`, to the end of the log, and with the rows that ``others``, names of
+        statements, find in the same stretch."""
+        buffer, partition_id = self._buffer_of(partition), location.partition_id
+        while True:
+            upper = _upper(start, width)
+            asked = Window.questions(partition_id, start, upper, buffer=buffer, max_bytes=max_bytes)
+            span = asked[1][1]
+            head, (entries, aborted, *found) = self.rows(
+                location, partition, *asked, *((other, span) for other in others)
+            )
+            window = Window.of_rows(start, upper, entries, aborted)
+            begins = _begins(location, head, window)
+            if begins == start:
+                return head, window, found
+            start = begins
 
     def rows(
-        self,
-        location: Location,
-        partition: PartitionName,
-        window: tuple[int, int],
-        max_bytes: int,
-        *others: str,
-    ) -> tuple[tuple[int, int], Row, list[list[Row]]]:
-        """Read a window with its entries and whatever ``others``, names of statements, find in it:
-        the window that was read, the head's row, then the rows of each statement."""
-        entries = entries_of(self._buffer_of(partition))
-        while True:
-            span: dict[str, object] = {
-                "partition_id": location.partition_id,
-                "from_offset": window[0],
-                "upper": window[1],
-            }
-            head, answers = self.answers(
-                location,
-                partition,
-                (entries, span | {"max_bytes": max_bytes}),
-                *((other, span) for other in others),
-            )
-            start = _start(location, head, window, answers[0])
-            if start == window[0]:
-                return window, head, answers
-            window = window_at(start, window[1] - window[0])
-
-    def answers(
         self, location: Location, partition: PartitionName, *statements: tuple[str, Params]
     ) -> tuple[Row, list[list[Row]]]:
         """Ask any statements about a partition: the head's row, and the rows of each."""
-        ask = (("head", {"partition_id": location.partition_id}), *statements)
-        answers: list[list[Row]] = []
+        asked = (("head", {"partition_id": location.partition_id}), *statements)
+        found: list[list[Row]] = []
 
         def read() -> Row | None:
-            heads, *answers[:] = location.database.snapshot(*ask)
+            heads, *found[:] = location.database.snapshot(*asked)
             return next(iter(heads), None)
 
-        return self._served(location, partition, read), answers
+        return self._served(location, partition, read), found
 
     def _served(
         self, location: Location, partition: PartitionName, read: Callable[[], Row | None]
@@ -136,13 +218,24 @@ class Windows:
         return head
 
 
-def _start(location: Location, head: Row, window: tuple[int, int], entries: Sequence[Row]) -> int:
-    """Where a read of a window has to begin: at its first offset or, when that is below the log's
-    start or in a gap of a compacted log, at the next entry."""
-    if window[0] < head.log_start_offset:
+def _upper(start: int, width: int) -> int:
+    return min(start + width, MAX_OFFSET)
+
+
+def _begins(location: Location, head: Row, window: Window) -> int:
+    """Where a window has to begin: where it does or, when that is below the log's start or in a gap
+    of a compacted log, at the next entry."""
+    start = window.lower
+    if start < head.log_start_offset:
         return int(head.log_start_offset)
-    if window[0] > head.stable_position or (entries and entries[0].first_offset < window[1]):
-        return window[0]
+    if start > head.stable_position or (
+        window.entries and window.entries[0].first_offset < window.upper
+    ):
+        return start
     with location.database.session() as session:
-        row = session.one("first_entry", partition_id=location.partition_id, from_offset=window[0])
-    return window[0] if row is None else max(window[0], int(row.first_offset))
+        row = session.one("first_entry", partition_id=location.partition_id, from_offset=start)
+    return start if row is None else max(start, int(row.first_offset))
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.body) + entry.size if entry.body else 0

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from engine.log.entries import Entry, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
+from engine.log.windows import Window
 from engine.model.batch import CorruptBatch
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, StoredMessage
 from engine.postgres.database import Database
 from engine.postgres.session import Params, Row
-from engine.subscription.window import Window
 
 #: Letters not further apart than so many offsets are read together, with what is between them, and
 #: so many of these stretches at a time.

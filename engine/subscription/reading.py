@@ -10,13 +10,13 @@ import msgspec
 
 from engine.log.entries import Entry, kind_of, messages_of
 from engine.log.offloaded import OffloadedFiles
+from engine.log.windows import Window
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import EntryKind, StoredMessage
 from engine.model.ranges import Ranges, Run
 from engine.postgres.session import Session
 from engine.subscription.memory import Unsure
 from engine.subscription.state import State
-from engine.subscription.window import Window
 
 #: How many windows of offsets one call reads. After a window without messages the next one is twice
 #: as wide, so that a long stretch of aborted messages is passed however few messages are asked for;

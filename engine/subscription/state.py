@@ -14,6 +14,7 @@ from typing import Any, Self
 import msgspec
 
 from engine.log.rows import txn_of
+from engine.log.windows import Window
 from engine.model.cursor import Cursor, held
 from engine.model.dispatch import Dispatch, decode, encode
 from engine.model.errors import InvalidTxnStatus
@@ -29,7 +30,6 @@ from engine.subscription.statements import (
     STORE_ONE,
     ReadRow,
 )
-from engine.subscription.window import Window
 
 
 class CursorGone(Exception):
@@ -355,6 +355,8 @@ def _state(row: ReadRow) -> State:
         ),
         dead=row.dead or NOTHING,
         dispatch=decode(row.state, row.mark_delete),
-        window=Window.of(row) if row.kinds is not None else None,
+        window=None
+        if row.kinds is None
+        else Window.of_columns(row.window_from, row.window_upper, row),
         versions=(row.cursor_version, row.dispatch_version),
     )

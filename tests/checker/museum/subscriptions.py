@@ -8,6 +8,7 @@ from random import random
 from typing import Any
 
 from engine.log.entries import AbortedSpans
+from engine.log.windows import Window
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
 from engine.model.errors import PartitionUnavailable
@@ -16,7 +17,6 @@ from engine.postgres.prepared import Prepared
 from engine.subscription import ack_decisions, acks, key_reading, state
 from engine.subscription.leases import LeaseHolder, Leases
 from engine.subscription.state import State
-from engine.subscription.window import Window
 from tests.checker.museum.planting import Bug, function, python, together
 
 

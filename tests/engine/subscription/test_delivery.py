@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import Engine, EngineSettings
+from engine.log.windows import Window
 from engine.model.dispatch import decode
 from engine.model.errors import (
     PartitionUnavailable,
@@ -33,7 +34,6 @@ from engine.subscription.cursors import Place
 from engine.subscription.leases import LeaseHolder
 from engine.subscription.memory import Memory
 from engine.subscription.receiving import Call
-from engine.subscription.window import Window
 from tests.engine.histories import Partition
 from tests.engine.support import (
     P0,

@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 import pytest
 
 from engine import Engine
+from engine.log.windows import Window
 from engine.model.errors import (
     ConsumerBusy,
     InvalidTxnStatus,
@@ -24,7 +25,6 @@ from engine.model.topic_name import PartitionName
 from engine.postgres.prepared import Prepared
 from engine.postgres.session import Session
 from engine.subscription import memory
-from engine.subscription.window import Window
 from tests.engine.support import (
     P0,
     P1,
@@ -83,14 +83,14 @@ def other(engine: Engine) -> Iterator[Engine]:
 def windows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many entries each window has that is read along with a state from now on."""
     windows: list[int] = []
-    real = Window.of
+    real = Window.of_columns
 
-    def noted(row: Any) -> Window:
-        window = real(row)
+    def noted(*of: Any) -> Window:
+        window = real(*of)
         windows.append(len(window.entries))
         return window
 
-    monkeypatch.setattr(Window, "of", noted)
+    monkeypatch.setattr(Window, "of_columns", noted)
     return windows
 
 
