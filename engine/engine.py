@@ -1,4 +1,4 @@
-"""The engine as one object: composes the parts and owns the databases."""
+"""The engine as one object: its parts, put together, and the databases that it owns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-
-import structlog
 
 from engine import tracing
 from engine.buffer.recovery import recover
@@ -28,7 +26,7 @@ from engine.coordinator.scaling import CoordinatorCount
 from engine.coordinator.statements import FILES
 from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.inspect.inspector import Inspector
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers
 from engine.log.cluster import join
 from engine.log.partition_log import PartitionLogs
 from engine.log.retention import Retention
@@ -37,7 +35,6 @@ from engine.log.time_budget import TimeBudget
 from engine.log.topics import Topics
 from engine.model.errors import (
     CoordinatorUnavailable,
-    EngineError,
     InvalidTxnStatus,
     TransactionConflict,
 )
@@ -64,8 +61,6 @@ from engine.subscription.seeking import Seeking
 from engine.subscription.shares import Shares
 from engine.subscription.subscriptions import Subscriptions
 
-logger = structlog.get_logger(__name__)
-
 _KEPT_SAMPLES = timedelta(days=2)
 
 
@@ -73,6 +68,10 @@ class Engine:
     """Transactions over the coordinators' database and the brokers' (semantics §1).
 
     Thread-safe; make one per process, after forking. Connections are opened when they are needed.
+
+    Its own methods are what producers, consumers and workers call all the time, whichever parts
+    that takes, and what concerns all databases. Everything else is asked of the part whose business
+    it is, such as ``engine.topics`` or ``engine.coordinator``.
 
     Whatever asks a database may raise CoordinatorUnavailable or PartitionUnavailable, when that
     cannot be reached, TimeLimitExceeded, and InvalidRequest for a value that it cannot store;
@@ -93,10 +92,11 @@ class Engine:
     ) -> None:
         self.settings = settings or EngineSettings()
         self._urls = {"coordinator": coordinator_url, **broker_urls}
+
         self._brokers = Brokers(broker_urls, self.settings)
         self.continuity = Continuity(self._brokers)
         #: The coordinators' database, for callers who keep tables of their own in it.
-        self.database = self._database = Database(
+        self.database = Database(
             "coordinator",
             coordinator_url,
             files=FILES,
@@ -105,7 +105,8 @@ class Engine:
             statement_timeout_ms=self.settings.statement_timeout_ms,
             admit=self.continuity.vouch,
         )
-        self.topics = self._topics = Topics(self._database, self._brokers)
+
+        self.topics = Topics(self.database, self._brokers)
         self._snapshots = Snapshots(self._brokers, self.settings)
         self._retention = Retention(self._brokers, self.settings)
         self._sidecars = SidecarLogs(self._brokers)
@@ -114,19 +115,20 @@ class Engine:
             self._brokers,
             self.settings,
             recover=recover,
-            take_snapshot=self._take_snapshot,
+            take_snapshot=self._snapshots.take_first,
         )
-        self.figures = Figures(self._database)
-        self._coordinator_count = CoordinatorCount(self._database)
-        self._joining = Joining(self._database, self.topics)
+
+        self.figures = Figures(self.database)
+        self._coordinator_count = CoordinatorCount(self.database)
+        self._joining = Joining(self.database, self.topics)
         self.coordinator = Coordinator(
-            self._database, self._joining, self.settings, self._coordinator_count
+            self.database, self._joining, self.settings, self._coordinator_count
         )
-        self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots)
-        self.groups = Groups(self._database)
-        self.archive = Archive(self._database, self.settings)
-        self.finalizer = Finalizer(self._database, self.topics, self._brokers)
-        self.recovery = CoordinatorRecovery(self._database, self.coordinator, self.finalizer)
+        self.groups = Groups(self.database)
+        self.archive = Archive(self.database, self.settings)
+        self.finalizer = Finalizer(self.database, self.topics, self._brokers)
+        self.recovery = CoordinatorRecovery(self.database, self.coordinator, self.finalizer)
+
         records = Records(self.topics, self._brokers)
         self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
         shares = Shares(self.topics, self._brokers)
@@ -154,17 +156,19 @@ class Engine:
         self._acks = Acknowledgements(
             shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
         )
-        self.remedies = Remedies(self._database, self.coordinator, self._joining, self._brokers)
+
+        self.remedies = Remedies(self.database, self.coordinator, self._joining, self._brokers)
         self.reconciliation = Reconciliation(
-            self._database, self.coordinator, self.remedies, self._brokers, self.continuity
+            self.database, self.coordinator, self.remedies, self._brokers, self.continuity
         )
+        self.partitions = PartitionOperations(self.log, self.coordinator, self._snapshots)
         self.subscription_operations = SubscriptionOperations(
             Seeking(self.topics, self._brokers, cursors),
             self.coordinator,
             self.remedies,
         )
         self.inspect = Inspector(
-            self._database,
+            self.database,
             self.coordinator,
             self.topics,
             self.log,
@@ -176,7 +180,7 @@ class Engine:
         """Close every connection, once what has been counted is written."""
         self.finalizer.close()
         self.figures.write()
-        self._database.close()
+        self.database.close()
         self._brokers.close()
 
     def migrate(self, *, anew: Collection[str] = ()) -> list[str]:
@@ -200,10 +204,10 @@ class Engine:
             kind = "coordinator" if name == "coordinator" else "broker"
             applied += [f"{name}: {step}" for step in migrate(url, kind)]
         # Brokers that have not joined yet have nothing to compare the coordinators with.
-        with self._database.as_it_is():
+        with self.database.as_it_is():
             self._coordinator_count.at_least(self.settings.coordinators)
             for broker in self._brokers:
-                if join(self._database, broker, anew=broker.name in anew):
+                if join(self.database, broker, anew=broker.name in anew):
                     applied.append(f"{broker.name}: has become a broker")
                 elif broker.name in anew:
                     step = "not begun anew, its database has been a broker's"
@@ -227,7 +231,7 @@ class Engine:
             By database name, None when all is well, else what is wrong.
         """
         look = partial(problem_of, careful=not self.settings.unsafe_databases)
-        answers = {self._database.name: look(self._database, "coordinator")}
+        answers = {self.database.name: look(self.database, "coordinator")}
         return answers | {broker.name: look(broker, "broker") for broker in self._brokers}
 
     @retry_if_recreated
@@ -372,13 +376,3 @@ class Engine:
         """
         if txn_id is not None and "current_status" not in refused.data:
             refused.data["current_status"] = str(self.coordinator.get(txn_id).status)
-
-    def _take_snapshot(self, location: Location, partition: PartitionName) -> None:
-        """Take a partition's first snapshot. A failure is only logged: the message is in the log
-        already, and the next sweep takes the snapshot."""
-        try:
-            self._snapshots.take(location, partition, only_first=True)
-        except EngineError as error:
-            logger.warning(
-                "first snapshot not taken", partition=str(partition), reason=error.message
-            )

@@ -16,17 +16,22 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC
 from functools import partial
 
+import structlog
+
 from engine.buffer.recovery import recover
 from engine.log.brokers import Brokers, Location
 from engine.log.rows import log_of, txn_of
 from engine.log.time_budget import TimeBudget, one_by_one
 from engine.model import batch
 from engine.model.buffer_state import BufferState, OngoingSpan, dump
+from engine.model.errors import EngineError
 from engine.model.message import NewMessage
 from engine.model.topic_name import PartitionName, TopicName
 from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
 from engine.settings import EngineSettings
+
+logger = structlog.get_logger(__name__)
 
 #: Partitions snapshotted in one sweep of one broker.
 _SWEEP = 200
@@ -108,6 +113,16 @@ class Snapshots:
                 PartitionName(system, target.number),
             )
         return location.database.retrying(partial(_record, system, heads[0], state, body))
+
+    def take_first(self, location: Location, partition: PartitionName) -> None:
+        """Take a snapshot of a partition that has none, for a message that is in the log already. A
+        failure is only logged: the next sweep takes the snapshot."""
+        try:
+            self.take(location, partition, only_first=True)
+        except EngineError as error:
+            logger.warning(
+                "first snapshot not taken", partition=str(partition), reason=error.message
+            )
 
 
 def _record(

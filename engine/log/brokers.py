@@ -48,6 +48,10 @@ class Location(msgspec.Struct, frozen=True):
     partition_id: int
 
 
+#: Rebuilds the derived state of a partition that was found without it (engine.buffer.recovery).
+Recover = Callable[[Location, PartitionName], None]
+
+
 class Brokers:
     """The brokers' databases by name. Remembers the ids of partitions, which never change.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers, Location, Recover
 from engine.log.committed_order import in_committed_order, readable
 from engine.log.entries import (
     Opening,
@@ -51,9 +50,9 @@ class LogReader:
         brokers: Brokers,
         settings: EngineSettings,
         *,
-        recover: Callable[[Location, PartitionName], None],
+        recover: Recover,
     ) -> None:
-        self._topics = topics
+        self.topics = topics
         self._brokers = brokers
         self.offloaded = brokers.offloaded
         self._settings = settings
@@ -72,18 +71,18 @@ class LogReader:
     def _located(self, partition: PartitionName, *, fresh: bool = False) -> tuple[Topic, Location]:
         """As :meth:`locate`, with the topic whose partition it is."""
         try:
-            topic = self._topics.get(partition.topic, fresh=fresh)
+            topic = self.topics.get(partition.topic, fresh=fresh)
             return topic, self._brokers.locate(topic, partition.number)
         except PartitionNotFound:
             # It may have been added since this process looked.
-            topic = self._topics.get(partition.topic, fresh=True)
+            topic = self.topics.get(partition.topic, fresh=True)
             return topic, self._brokers.locate(topic, partition.number)
 
     def buffer_of(self, partition: PartitionName) -> BufferKind:
         """How a partition keeps transactional messages until their outcome. Who has to know it of a
         location asks afterwards: when the topic was made anew in between, as another kind, the
         location is one that no longer exists, and the call is made once more."""
-        return self._topics.get(partition.topic).settings.buffer
+        return self.topics.get(partition.topic).settings.buffer
 
     @retry_if_recreated
     def fetch(

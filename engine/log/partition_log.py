@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from engine.log import questions
 from engine.log.admission import check, refusal
 from engine.log.appending import Answer, Appender, Batch
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers, Location, Recover
 from engine.log.fetching import LogReader
 from engine.log.questions import Question
 from engine.log.retry import require_joined, retry_if_recreated
@@ -63,7 +63,7 @@ class PartitionLogs(LogReader):
         brokers: Brokers,
         settings: EngineSettings,
         *,
-        recover: Callable[[Location, PartitionName], None],
+        recover: Recover,
         take_snapshot: Callable[[Location, PartitionName], None],
     ) -> None:
         super().__init__(topics, brokers, settings, recover=recover)
@@ -204,7 +204,7 @@ class PartitionLogs(LogReader):
         Returns:
             The statuses from brokers that answer, and the error of each other partition.
         """
-        topic = self._topics.get(topic_name, fresh=True)
+        topic = self.topics.get(topic_name, fresh=True)
         found: list[PartitionStatus] = []
         failures: dict[PartitionName, PartitionUnavailable] = {}
         for database in self._brokers.of_topic(topic):

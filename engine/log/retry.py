@@ -52,7 +52,7 @@ def require_joined(topic: Topic, joined: int) -> None:
 
 
 class _KnowsTopics(Protocol):
-    _topics: Topics
+    topics: Topics
 
 
 _S = TypeVar("_S", bound=_KnowsTopics)
@@ -67,15 +67,15 @@ def retry_if_recreated(
 
     @wraps(call)
     def repeated(self: _S, name: _N, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        before = self._topics.remembered(name.topic)
+        before = self.topics.remembered(name.topic)
         try:
             return call(self, name, *args, **kwargs)
         except TopicReplaced:
             pass
         except (PartitionNotFound, SubscriptionNotFound):
             # The call itself may have been the first to ask which topic has the name.
-            remembered = {before, self._topics.remembered(name.topic)}
-            if remembered <= {None, self._topics.get(name.topic, fresh=True).topic_id}:
+            remembered = {before, self.topics.remembered(name.topic)}
+            if remembered <= {None, self.topics.get(name.topic, fresh=True).topic_id}:
                 raise
         return call(self, name, *args, **kwargs)
 

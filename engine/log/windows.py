@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 
-from engine.log.brokers import Location
+from engine.log.brokers import Location, Recover
 from engine.log.entries import AbortedSpans, Entry, entries_of
 from engine.log.statements import FETCH, FetchRow
 from engine.model.errors import PartitionUnavailable
@@ -122,7 +122,7 @@ class Windows:
     def __init__(
         self,
         buffer_of: Callable[[PartitionName], BufferKind],
-        recover: Callable[[Location, PartitionName], None],
+        recover: Recover,
     ) -> None:
         self._buffer_of = buffer_of
         self._recover = recover

@@ -49,7 +49,7 @@ class Arrivals:
     def __init__(
         self, topics: Topics, brokers: Brokers, log: PartitionLogs, cursors: Cursors
     ) -> None:
-        self._topics = topics
+        self.topics = topics
         self._brokers = brokers
         self._log = log
         self._cursors = cursors
@@ -86,7 +86,7 @@ class Arrivals:
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         wake, waiting = threading.Event(), _Waiting(consumer, self._stamps)
         longest = min(seconds, _LONGEST)
         with ExitStack() as watched:
@@ -103,7 +103,7 @@ class Arrivals:
             self._stamps.clear()
         self._stamps |= waiting.woken_by
         if waiting.gone:  # Its topic may have been deleted, and made anew.
-            self._topics.get(name.topic, fresh=True)
+            self.topics.get(name.topic, fresh=True)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from engine.log.brokers import Location
+from engine.log.brokers import Location, Recover
 from engine.model.errors import EngineError, PartitionUnavailable, SubscriptionNotFound
 from engine.model.subscription import ONE_CONSUMER
 from engine.model.topic import Topic
@@ -22,7 +22,7 @@ from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
 from engine.subscription import state
 from engine.subscription.memory import Memory, Unsure
-from engine.subscription.records import Records, Recover, ensure_cursors
+from engine.subscription.records import Records, ensure_cursors
 from engine.subscription.state import Change, CursorGone, State
 
 _T = TypeVar("_T")

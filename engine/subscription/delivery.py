@@ -53,7 +53,7 @@ class Delivery:
         leases: Leases,
         dead_letters: DeadLetters,
     ) -> None:
-        self._topics = topics
+        self.topics = topics
         self._brokers = brokers
         self._settings = settings
         self._cursors = cursors
@@ -90,7 +90,7 @@ class Delivery:
             TimeLimitExceeded: no broker has answered in time.
             SegmentUnreadable: all messages that are due are in missing or damaged files.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         rotation = next(self._rotation)
         databases = _rotated(self._brokers.of_topic(topic), rotation)
         call = Call(

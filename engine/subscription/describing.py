@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from engine.log.brokers import Location
+from engine.log.brokers import Location, Recover
 from engine.log.rows import topic_of
 from engine.model.cursor import Cursor
 from engine.model.dispatch import decode
@@ -16,7 +16,7 @@ from engine.model.topic_name import PartitionName
 from engine.postgres.database import Database
 from engine.postgres.session import Row
 from engine.subscription import backlog
-from engine.subscription.records import Recover, ensure_cursors
+from engine.subscription.records import ensure_cursors
 from engine.subscription.state import pending_ack
 
 

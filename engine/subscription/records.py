@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from engine.log.brokers import Brokers, Location
+from engine.log.brokers import Brokers
 from engine.log.topics import Topics
 from engine.model.errors import (
     CoordinatorUnavailable,
@@ -23,12 +23,10 @@ from engine.model.errors import (
 )
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import Topic
-from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
-
-Recover = Callable[[Location, PartitionName], None]
 
 _KEPT_RECORDS = 10_000
 

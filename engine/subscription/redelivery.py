@@ -32,7 +32,7 @@ class Redelivery:
         leases: Leases,
         ledgers: Ledgers,
     ) -> None:
-        self._topics = topics
+        self.topics = topics
         self._brokers = brokers
         self._cursors = cursors
         self._shares = shares
@@ -79,7 +79,7 @@ class Redelivery:
             TopicNotFound, SubscriptionNotFound: there is none.
             PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         home = self._cursors.place(self._brokers.get(topic.brokers[0]), topic, name)
         passed = self._leases.leave(home, consumer)
 

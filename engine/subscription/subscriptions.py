@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import structlog
 
-from engine.log.brokers import Brokers
+from engine.log.brokers import Brokers, Recover
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
 from engine.log.retry import retry_if_recreated
 from engine.log.rows import txn_of
@@ -31,7 +31,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
 from engine.subscription.describing import describe_on
-from engine.subscription.records import Records, Recover, get, locked, settings_of
+from engine.subscription.records import Records, get, locked, settings_of
 
 logger = structlog.get_logger(__name__)
 
@@ -56,7 +56,7 @@ class Subscriptions:
         records: Records,
         recover: Recover,
     ) -> None:
-        self._topics = topics
+        self.topics = topics
         self._brokers = brokers
         self._records = records
         self._recover = recover
@@ -82,13 +82,13 @@ class Subscriptions:
         """
         self._check(name, settings)
         created = False
-        with self._topics.held(name.topic, alone=False) as (catalog, topic):
+        with self.topics.held(name.topic, alone=False) as (catalog, topic):
             row = get(self._records.home(topic), topic, name)
             if row is not None:
                 _require_alike(name, row, settings, held_to)
                 self._complete(catalog, topic, name, row)
         if row is None:
-            with self._topics.held(name.topic, alone=True) as (catalog, topic):
+            with self.topics.held(name.topic, alone=True) as (catalog, topic):
                 row, created = self._make(catalog, topic, name, settings)
                 _require_alike(name, row, settings, held_to)
                 self._complete(catalog, topic, name, row)
@@ -101,7 +101,7 @@ class Subscriptions:
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         row = self._records.find(self._records.home(topic), topic, name)
         return Subscription(name=name, settings=settings_of(row))
 
@@ -114,7 +114,7 @@ class Subscriptions:
             TopicNotFound, SubscriptionNotFound: there is none.
             PartitionUnavailable: no broker that answers knows it.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         faults: list[PartitionUnavailable] = []
         for database in self._brokers.of_topic(topic):
             try:
@@ -162,7 +162,7 @@ class Subscriptions:
         Raises:
             TopicNotFound: there is none.
         """
-        topic = self._topics.get(topic_name, fresh=True)
+        topic = self.topics.get(topic_name, fresh=True)
         found: dict[str, Subscription] = {}
         unavailable: dict[str, str] = {}
         for database in self._brokers.of_topic(topic):
@@ -190,7 +190,7 @@ class Subscriptions:
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
             PartitionUnavailable: it is offline, or its broker cannot be reached.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         database = self._brokers.locate(topic, partition.number).database
         row = self._records.find(database, topic, name)
         found, faults = describe_on(database, row, self._recover, only=partition.number)
@@ -209,7 +209,7 @@ class Subscriptions:
             TopicNotFound, SubscriptionNotFound: there is none.
             PartitionUnavailable: no broker that answers knows it.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         known: Row | None = None
         cursors: list[CursorStatus] = []
         unavailable: dict[int, PartitionUnavailable] = {}
@@ -243,7 +243,7 @@ class Subscriptions:
         Raises:
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         database = self._brokers.locate(topic, partition.number).database
         record = self._records.find(database, topic, name)
         with database.session() as session:
@@ -258,7 +258,7 @@ class Subscriptions:
         Raises:
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
         """
-        topic = self._topics.get(name.topic)
+        topic = self.topics.get(name.topic)
         location = self._brokers.locate(topic, partition.number)
         record = self._records.find(location.database, topic, name)
         with location.database.session() as session:
@@ -287,7 +287,7 @@ class Subscriptions:
         """
         away: PartitionUnavailable | None = None
         with (
-            self._topics.held(name.topic, alone=True) as (catalog, topic),
+            self.topics.held(name.topic, alone=True) as (catalog, topic),
             ExitStack() as deletions,
         ):
             home = self._records.home(topic)
@@ -307,7 +307,7 @@ class Subscriptions:
                 raise SubscriptionNotFound(f"{topic.name} has no subscription {name.name}.")
             # A transaction joins before it acknowledges, so all that have acknowledged are seen
             # here. Those that acknowledge now wait for the locked cursors, and will find them gone.
-            with self._topics.translated():
+            with self.topics.translated():
                 if force:
                     parts = abandon(catalog, topic, name.name)
                 else:
@@ -335,7 +335,7 @@ class Subscriptions:
             for database in reversed(others):  # in a deletion's order
                 _delete_on(database, topic, name, deletions, unheld=False)
             # Asked last: an answer means that the topic is still locked.
-            with self._topics.translated():
+            with self.topics.translated():
                 fenced = abandoned(catalog, topic, name.name)
         return self._records.make_at_home(catalog, topic, name, settings, fenced)
 
@@ -372,7 +372,7 @@ class Subscriptions:
                 f"{target} cannot take dead letters of {name}; name another topic.",
                 field="dead_letter_topic",
             )
-        if not self._topics.get(target, fresh=True).settings.deduplication:
+        if not self.topics.get(target, fresh=True).settings.deduplication:
             raise InvalidRequest(
                 f"{target} does not deduplicate, so that a dead letter could stand there twice;"
                 " name a topic with deduplication=true.",

@@ -186,7 +186,7 @@ def test_an_overdue_transaction_is_told_with_its_owner(engine: Engine) -> None:
     rule_of(Kind.OVERDUE)
     txn_id = hold_back(engine)
     sql(
-        engine._database,
+        engine.database,
         "UPDATE coordinator.transaction SET deadline = clock_timestamp() - interval '11 s'",
     )
     look(engine, 2)
@@ -279,12 +279,12 @@ def test_a_coordinator_in_recovery_and_a_broken_invariant_are_told(engine: Engin
         name="broken", kind="invariant_broken", threshold=0, severity="critical", clear_ms=0
     )
     sql(
-        engine._database,
+        engine.database,
         "UPDATE coordinator.coordinator SET recover_started_at = clock_timestamp()"
         " - interval '31 s' WHERE tc_id = 2",
     )
     sql(
-        engine._database,
+        engine.database,
         "INSERT INTO coordinator.invariant_check (name, subject, invariant, position, found,"
         """ counter_examples, checked_at) VALUES ('one_outcome', 'coordinator:1', 4, 0, '[]',"""
         """ '[{"txn_id": "1:1"}]', clock_timestamp())""",

@@ -474,7 +474,7 @@ def test_an_archived_transaction_answers_id_status_and_owner_and_repeats_its_end
     finalize()
     assert program.get(path).json["archived"] is False
     settings = replace(engine.settings, archive_after_ms=0)
-    assert Archive(engine._database, settings).move() == 1
+    assert Archive(engine.database, settings).move() == 1
     found = program.get(path).json
     assert (found["txn_id"], found["status"], found["owner"]) == (txn_id, "COMMITTED", "program")
     assert (found["archived"], found["opened_at"], found["deadline"]) == (True, None, None)

@@ -33,7 +33,7 @@ class Operators:
     def __init__(self, engine: Engine, setting: Setting) -> None:
         self._engine = engine
         self._setting = setting
-        self._archive = Archive(engine._database, replace(engine.settings, archive_after_ms=0))
+        self._archive = Archive(engine.database, replace(engine.settings, archive_after_ms=0))
         directory = engine.settings.offload_directory
         self._brokers = Databases(engine._urls, directory)
         self._store = Store(directory or "")

@@ -166,7 +166,7 @@ class Run:
 
     def cut_connections(self) -> None:
         """End every connection of the engine to one database, whatever it is doing."""
-        databases = [self.engine._database, *self.engine._brokers]
+        databases = [self.engine.database, *self.engine._brokers]
         database = self.rng.choice(databases)
         self.history.note(Fault(kind="connections cut", target=database.name))
         sql(
@@ -229,7 +229,7 @@ class Run:
         ]
 
     def _coordinator(self, statement: str, *params: object) -> Sequence[tuple[int, int]]:
-        return sql(self.engine._database, statement, *params)
+        return sql(self.engine.database, statement, *params)
 
     # -- threads -----------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ def pass_over_orphans(engine: Engine, marks: Mapping[int, int], location: Locati
 def archive(engine: Engine, *, after_ms: int = 0, keep: int = 10**6, limit: int = 1000) -> int:
     """Move what has ended long enough ago to the archive; answers how many."""
     settings = replace(engine.settings, archive_after_ms=after_ms, archive_keep=keep)
-    return Archive(engine._database, settings).move(limit)
+    return Archive(engine.database, settings).move(limit)
 
 
 def decided(engine: Engine, txn_id: TxnID, status: TxnStatus) -> None:
@@ -199,12 +199,12 @@ def sql(database: Database, statement: str, *params: object) -> list[Any]:
 
 
 def coordinator_sql(engine: Engine, statement: str, *params: object) -> list[Any]:
-    return sql(engine._database, statement, *params)
+    return sql(engine.database, statement, *params)
 
 
 def forged(engine: Engine, statement: str, *params: object) -> None:
     """Bring about on the coordinators' database what its triggers refuse to everybody."""
-    with engine._database._borrowed() as connection, connection.transaction():
+    with engine.database._borrowed() as connection, connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")
         connection.execute(cast("Any", statement), params)
 

@@ -238,7 +238,7 @@ def test_coordinators_that_are_away_are_waited_for_once(
         raise CoordinatorUnavailable
         yield
 
-    monkeypatch.setattr(engine._database, "session", away)
+    monkeypatch.setattr(engine.database, "session", away)
     answers = engine.ping()
     assert answers.pop("coordinator") == CoordinatorUnavailable().message
     assert answers == {"broker-1": None, "broker-2": None}

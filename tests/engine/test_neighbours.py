@@ -121,7 +121,7 @@ def crowd(request: pytest.FixtureRequest, engine: Engine) -> Engine:
 def everything(engine: Engine) -> list[Row]:
     """All rows of all databases, but those that tell what was done and when."""
     rows = []
-    for schema, databases in (("coordinator", [engine._database]), ("broker", [*engine._brokers])):
+    for schema, databases in (("coordinator", [engine.database]), ("broker", [*engine._brokers])):
         for database in databases:
             tables = sql(database, "SELECT tablename FROM pg_tables WHERE schemaname = %s", schema)
             for table in {row.tablename for row in tables} - {"figure", "finalizer"}:
@@ -307,7 +307,7 @@ def test_the_archive_takes_nothing_of_another_transaction(crowd: Engine) -> None
         one.sequence,
     )
     mine = of_txn(one)
-    archive = Archive(crowd._database, replace(crowd.settings, archive_after_ms=3_600_000))
+    archive = Archive(crowd.database, replace(crowd.settings, archive_after_ms=3_600_000))
     unchanged(
         crowd, lambda row: mine(row) or row["table"] == "archive", lambda: archive.move(limit=100)
     )

@@ -40,7 +40,7 @@ def function(name: str, *changes: tuple[str, str], kind: str = "broker") -> Plan
     @contextlib.contextmanager
     def planted(engine: Engine) -> Iterator[None]:
         text = (files("engine.sql") / f"functions/{kind}/{name}.sql").read_text()
-        databases = [engine._database] if kind == "coordinator" else list(engine._brokers)
+        databases = [engine.database] if kind == "coordinator" else list(engine._brokers)
         _install(databases, _changed(text, changes, name))
         try:
             yield
@@ -55,7 +55,7 @@ def query(name: str, *changes: tuple[str, str]) -> Plant:
 
     @contextlib.contextmanager
     def planted(engine: Engine) -> Iterator[None]:
-        databases = [engine._database, *engine._brokers]
+        databases = [engine.database, *engine._brokers]
         known = [
             (database._queries, database._queries[name])
             for database in databases

@@ -64,7 +64,7 @@ def fresh(databases: Databases, offloaded: Path) -> Iterator[Engine]:
     brokers = broker_urls(databases)
     settings = EngineSettings(coordinators=1, offload_directory=str(offloaded))
     engine = Engine(databases.coordinator_url, brokers, settings)
-    sql(engine._database, "DELETE FROM coordinator.coordinator WHERE tc_id > 0")
+    sql(engine.database, "DELETE FROM coordinator.coordinator WHERE tc_id > 0")
     yield engine
     engine.close()
 

@@ -257,7 +257,7 @@ ALWAYS = ("append and commit", "two transactions' acks")
 
 @pytest.fixture
 def watch(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(str(engine._database._pool.conninfo), autocommit=True) as connection:
+    with psycopg.connect(str(engine.database._pool.conninfo), autocommit=True) as connection:
         yield connection
 
 
@@ -282,14 +282,14 @@ def test_some_schedules_of_a_pair_look_like_serial_ones(
 def decide_without_looking_again(world: World, decision: str) -> str:
     """An end that reads, then writes: what compare-and-set is there to prevent."""
     key = {"tc_id": world.txns[0].tc_id, "sequence": world.txns[0].sequence}
-    with world.engine._database.session() as session:
+    with world.engine.database.session() as session:
         row = session.one("txn_status", **key)
         assert row is not None
         if row.status != "OPEN":
             return "refused"
         session.all("unsafe_settings")  # where another may come in between
         sql(
-            world.engine._database,
+            world.engine.database,
             "UPDATE coordinator.transaction SET status = %s, decided_at = clock_timestamp(),"
             " next_attempt_at = clock_timestamp(), end_reason = 'client'"
             " WHERE (tc_id, sequence) = (%s, %s)",
@@ -304,7 +304,7 @@ def test_a_decision_without_compare_and_set_is_found(
 ) -> None:
     """The explorer finds what it is there to find, once the trigger does not catch it."""
     triggers = "ALTER TABLE coordinator.transaction {} TRIGGER transaction_status_edge"
-    sql(engine._database, triggers.format("DISABLE"))
+    sql(engine.database, triggers.format("DISABLE"))
     try:
         wrong = explore(
             pair(
@@ -315,5 +315,5 @@ def test_a_decision_without_compare_and_set_is_found(
             watch,
         ).wrong
     finally:
-        sql(engine._database, triggers.format("ENABLE"))
+        sql(engine.database, triggers.format("ENABLE"))
     assert wrong

@@ -81,9 +81,9 @@ def test_an_append_beside_the_deletion_of_its_topic_leaves_nothing(
 def test_a_deletion_waits_for_who_is_joining_and_is_refused(engine: Engine) -> None:
     make_topic(engine)
     txn, topic = open_txn(engine), engine.topics.get(TOPIC)
-    with engine._database.transaction() as session:
+    with engine.database.transaction() as session:
         join(session, txn, topic)
-        deletion = Background(engine._database, lambda: engine.topics.delete(TOPIC))
+        deletion = Background(engine.database, lambda: engine.topics.delete(TOPIC))
         deletion.waits()
     with pytest.raises(TopicInUse):
         deletion.result()
@@ -97,9 +97,9 @@ def test_of_two_deletions_of_a_topic_at_once_one_finds_none(engine: Engine) -> N
     topic = engine.topics.get(TOPIC)
     hold = "SELECT FROM coordinator.topic WHERE topic_id = %s FOR UPDATE"
     deletions: list[Background] = []
-    with while_open(engine._database, hold, topic.topic_id):
+    with while_open(engine.database, hold, topic.topic_id):
         for calls in (1, 2):
-            deletions.append(Background(engine._database, lambda: engine.topics.delete(TOPIC)))
+            deletions.append(Background(engine.database, lambda: engine.topics.delete(TOPIC)))
             deletions[-1].waits(calls)
     refused = []
     for deletion in deletions:
@@ -141,9 +141,9 @@ def test_who_joins_behind_a_deletion_does_not_join_what_is_gone(
             return engine.coordinator.add_subscriptions(txn, [SUBSCRIPTION])
         return engine.coordinator.add_partitions(txn, [P0])
 
-    with engine._database.transaction() as session:
+    with engine.database.transaction() as session:
         session.run("let_joins_end")
-        joining = Background(engine._database, join)
+        joining = Background(engine.database, join)
         joining.waits()
         session.run("delete_topic", topic_id=topic.topic_id)
         if anew:
@@ -199,7 +199,7 @@ def test_an_append_takes_no_topic_that_was_made_anew_since_its_transaction_ended
     make_topic(engine)
     txn = open_txn(engine)
     if known == "forgotten":
-        engine._topics._known.clear()
+        engine.topics._known.clear()
 
     def made_anew(other: Engine) -> None:
         end(other, txn, action)
@@ -365,7 +365,7 @@ def test_one_made_anew_while_the_old_one_goes_by_force_takes_no_ack_of_who_held_
         received(engine)
         engine.acknowledge(SUBSCRIPTION, "c1", [second])
 
-    begun = beside(monkeypatch, "abandon_subscription", engine._database, made_anew)
+    begun = beside(monkeypatch, "abandon_subscription", engine.database, made_anew)
     engine.subscriptions.delete(SUBSCRIPTION, force=True)
     begun[0].result()
     with pytest.raises(InvalidTxnStatus):

@@ -147,7 +147,7 @@ def test_a_participant_that_waits_for_the_decision_does_not_join(
     make_topic(engine)
     subscribe(engine)
     txn = open_txn(engine)
-    database = engine._database
+    database = engine.database
     with while_open(database, DECIDE, decision):
         joins = [
             Background(database, lambda: engine.coordinator.add_partitions(txn, [P0])),
@@ -169,7 +169,7 @@ def test_a_participant_that_waits_for_the_decision_does_not_join(
 def test_a_decision_that_waits_for_a_participant_ends_it_too(engine: Engine) -> None:
     make_topic(engine)
     txn = open_txn(engine)
-    database = engine._database
+    database = engine.database
     topic_id = engine.topics.get(TOPIC).topic_id
     with psycopg.connect(str(database._pool.conninfo)) as joining:
         joining.execute("SELECT FROM coordinator.transaction FOR SHARE")
@@ -189,7 +189,7 @@ def test_a_decision_that_waits_for_a_participant_ends_it_too(engine: Engine) -> 
 def test_expiry_leaves_alone_what_is_just_being_committed(engine: Engine) -> None:
     txn = open_txn(engine)
     overdue(engine, txn)
-    with while_open(engine._database, DECIDE, "COMMITTING"):
+    with while_open(engine.database, DECIDE, "COMMITTING"):
         assert engine.coordinator.expire() == ()
     assert engine.coordinator.expire() == ()
     assert engine.coordinator.get(txn).status is TxnStatus.COMMITTING
@@ -197,8 +197,8 @@ def test_expiry_leaves_alone_what_is_just_being_committed(engine: Engine) -> Non
 
 def test_a_commit_that_waits_for_the_expiry_is_refused(engine: Engine) -> None:
     txn = open_txn(engine)
-    with while_open(engine._database, DECIDE, "ABORTING"):
-        committed = Background(engine._database, lambda: engine.coordinator.end(txn, COMMIT))
+    with while_open(engine.database, DECIDE, "ABORTING"):
+        committed = Background(engine.database, lambda: engine.coordinator.end(txn, COMMIT))
         committed.waits()
     with pytest.raises(InvalidTxnStatus):
         committed.result()
@@ -255,9 +255,9 @@ def test_a_finalizer_that_comes_late_concludes_nothing_twice(engine: Engine) -> 
     txn = open_txn(engine)
     engine.produce(P0, batch("a"), txn_id=txn)
     engine.coordinator.end(txn, COMMIT)
-    with while_open(engine._database, "SELECT FROM coordinator.transaction FOR UPDATE"):
+    with while_open(engine.database, "SELECT FROM coordinator.transaction FOR UPDATE"):
         workers = [
-            Background(engine._database, lambda: engine.finalizer.finalize(0)) for _ in range(2)
+            Background(engine.database, lambda: engine.finalizer.finalize(0)) for _ in range(2)
         ]
         for worker in workers:
             worker.waits()
@@ -489,10 +489,10 @@ def test_a_join_that_waits_takes_what_is_left_and_does_not_deadlock(engine: Engi
         " (tc_id, sequence, topic_id, topic, partition, broker)"
         " VALUES (0, 0, %s, %s, %s, 'broker-1') ON CONFLICT DO NOTHING"
     )
-    with psycopg.connect(str(engine._database._pool.conninfo)) as first:
+    with psycopg.connect(str(engine.database._pool.conninfo)) as first:
         first.execute(insert, [topic_id, str(TOPIC), 0])
         second = Background(
-            engine._database, lambda: engine.coordinator.add_partitions(txn, [P1, P0])
+            engine.database, lambda: engine.coordinator.add_partitions(txn, [P1, P0])
         )
         second.waits()
         first.execute("SET lock_timeout = '500ms'")
@@ -547,9 +547,9 @@ def test_groups_over_the_same_transactions_do_not_deadlock(
 
 def test_a_group_that_waits_for_an_opposite_end_decides_nothing(engine: Engine) -> None:
     first, second = open_txn(engine), open_txn(engine)
-    with while_open(engine._database, DECIDE + " AND sequence = 1", "ABORTING"):
+    with while_open(engine.database, DECIDE + " AND sequence = 1", "ABORTING"):
         group = Background(
-            engine._database, lambda: engine.groups.end("g", "q", commit=[first, second])
+            engine.database, lambda: engine.groups.end("g", "q", commit=[first, second])
         )
         group.waits()
     with pytest.raises(InvalidTxnStatus):

@@ -391,7 +391,7 @@ def test_a_topic_that_is_deleted_waits_for_who_makes_its_partitions(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delete = partial(engine.topics.delete, TOPIC)
-    begun = beside(monkeypatch, "hold_topic_id", engine._database, delete, way="run")
+    begun = beside(monkeypatch, "hold_topic_id", engine.database, delete, way="run")
     make_topic(engine, partitions=2)
     begun[0].result()
     with pytest.raises(TopicNotFound):
@@ -407,7 +407,7 @@ def test_brokers_hear_of_two_changes_in_the_order_of_the_catalog(
     """They would drop by the retention of one what is to be kept by that of the other."""
     make_topic(engine)
     longer = partial(make_topic, engine, retention_ms=2)
-    begun = beside(monkeypatch, "hold_topic_id", engine._database, longer, way="run")
+    begun = beside(monkeypatch, "hold_topic_id", engine.database, longer, way="run")
     make_topic(engine, retention_ms=1)
     begun[0].result()
     assert engine.topics.get(TOPIC, fresh=True).settings.retention_ms == 2
@@ -420,10 +420,10 @@ def test_nobody_who_joins_waits_for_a_deletion_that_waits_for_who_makes_partitio
 ) -> None:
     """The latter asks brokers, which may take long."""
     make_topic(engine)
-    with psycopg.connect(str(engine._database._pool.conninfo)) as making:
+    with psycopg.connect(str(engine.database._pool.conninfo)) as making:
         making.execute("SET lock_timeout = '100ms'")
         making.execute("SELECT FROM coordinator.topic FOR NO KEY UPDATE")
-        deletion = Background(engine._database, lambda: engine.topics.delete(TOPIC))
+        deletion = Background(engine.database, lambda: engine.topics.delete(TOPIC))
         deletion.waits()
         making.execute("SELECT FROM coordinator.joining FOR KEY SHARE")
     deletion.result()

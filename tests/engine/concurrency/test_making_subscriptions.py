@@ -52,7 +52,7 @@ def test_what_is_acknowledged_of_a_subscription_that_is_being_made_stays_so(
         assert other.acknowledge(SUBSCRIPTION, "c2", [message.message_id]).acked
 
     # First at home, then on the other broker.
-    begun = beside(monkeypatch, "hold_topic_records", engine._database, consume, time=2)
+    begun = beside(monkeypatch, "hold_topic_records", engine.database, consume, time=2)
     try:
         subscribe(engine)
         begun[0].result()
@@ -67,7 +67,7 @@ def test_of_two_that_make_a_subscription_at_once_the_second_finds_it(
     make_topic(engine, partitions=2)
     settings = SubscriptionSettings()
     create = partial(engine.subscriptions.create, SUBSCRIPTION, settings)
-    begun = beside(monkeypatch, "abandoned_txns", engine._database, create)
+    begun = beside(monkeypatch, "abandoned_txns", engine.database, create)
     assert create()[1] is True
     assert begun[0].result() == (engine.subscriptions.get(SUBSCRIPTION), False)
 
@@ -152,7 +152,7 @@ def test_a_topic_that_is_deleted_waits_for_who_makes_a_subscription_of_it(
 ) -> None:
     make_topic(engine, partitions=2)
     delete = partial(engine.topics.delete, TOPIC)
-    begun = beside(monkeypatch, "hold_topic_records", engine._database, delete)
+    begun = beside(monkeypatch, "hold_topic_records", engine.database, delete)
     subscribe(engine)
     begun[0].result()
     for database in engine._brokers:
@@ -166,7 +166,7 @@ def test_a_subscription_that_is_made_while_its_topic_grows_is_on_the_new_broker(
 ) -> None:
     make_topic(engine)
     grow = partial(make_topic, engine, partitions=2)
-    begun = beside(monkeypatch, "hold_topic_records", engine._database, grow)
+    begun = beside(monkeypatch, "hold_topic_records", engine.database, grow)
     subscribe(engine)
     begun[0].result()
     for database in engine._brokers:

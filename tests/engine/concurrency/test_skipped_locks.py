@@ -26,7 +26,7 @@ def test_who_recovers_a_coordinator_waits_for_no_end_that_is_being_carried_out(
         " SET attempts = 1, next_attempt_at = clock_timestamp() + interval '9 seconds'",
     )
     lock = "SELECT FROM coordinator.transaction WHERE sequence = %s FOR UPDATE"
-    with while_open(engine._database, lock, held.sequence):
+    with while_open(engine.database, lock, held.sequence):
         assert engine.recovery.recover(0).ended == 1
     statuses = {txn: engine.coordinator.get(txn).status for txn in (held, free)}
     assert statuses == {held: TxnStatus.COMMITTING, free: TxnStatus.COMMITTED}

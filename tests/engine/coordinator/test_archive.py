@@ -219,10 +219,10 @@ def test_two_archivers_at_once_do_the_work_once_and_wait_for_nobody(engine: Engi
     held, free = open_txn(engine), open_txn(engine)
     for txn in (held, free):
         commit(engine, txn)
-    with while_open(engine._database, "SELECT coordinator.archive_txns('0 s', 10, 1)"):
+    with while_open(engine.database, "SELECT coordinator.archive_txns('0 s', 10, 1)"):
         assert archive(engine) == 0
     lock = "SELECT FROM coordinator.transaction FOR UPDATE"
-    with while_open(engine._database, lock):
+    with while_open(engine.database, lock):
         assert archive(engine) == 0
     assert archive(engine) == 1
     assert archive(engine) == 0
@@ -232,7 +232,7 @@ def test_two_archivers_at_once_do_the_work_once_and_wait_for_nobody(engine: Engi
 def test_a_move_that_fails_or_crashes_midway_leaves_all_where_it_was(engine: Engine) -> None:
     txn = open_txn(engine)
     abort(engine, txn)
-    with engine._database.transaction() as session:
+    with engine.database.transaction() as session:
         [row] = session.all("archive_txns", after_ms=0, keep=10, limit=10)
         assert row.moved == 1
         session.script("ROLLBACK AND CHAIN")
@@ -245,12 +245,12 @@ def test_a_question_beside_a_move_is_answered_before_and_after(engine: Engine) -
     """It finds the header, or waits for nothing and finds the archive."""
     txn = open_txn(engine)
     commit(engine, txn)
-    with while_open(engine._database, "SELECT coordinator.archive_txns('0 s', 10, 10)"):
-        beside = Background(engine._database, lambda: engine.coordinator.outcome(txn))
+    with while_open(engine.database, "SELECT coordinator.archive_txns('0 s', 10, 10)"):
+        beside = Background(engine.database, lambda: engine.coordinator.outcome(txn))
         assert beside.result() is Outcome.COMMITTED
         # A group locks the headers: it waits for the move, then finds the archive.
         group = Background(
-            engine._database, lambda: engine.groups.end("g", "q", commit=[txn]).statuses
+            engine.database, lambda: engine.groups.end("g", "q", commit=[txn]).statuses
         )
         group.waits()
     assert group.result() == {txn: TxnStatus.COMMITTED}

@@ -142,20 +142,20 @@ def test_the_database_takes_no_status_without_the_moments_that_go_with_it(
     make_topic(engine)
     in_status(engine, status)
     with pytest.raises(psycopg.errors.CheckViolation):
-        sql(engine._database, f"UPDATE coordinator.transaction SET {change}")  # noqa: S608
+        sql(engine.database, f"UPDATE coordinator.transaction SET {change}")  # noqa: S608
 
 
 def test_the_database_keeps_the_id_of_a_transaction(engine: Engine) -> None:
     open_txn(engine)
     with pytest.raises(psycopg.errors.CheckViolation):
-        sql(engine._database, "UPDATE coordinator.transaction SET sequence = sequence + 1")
+        sql(engine.database, "UPDATE coordinator.transaction SET sequence = sequence + 1")
 
 
 def test_a_commit_behind_an_expiry_loses_and_an_expiry_behind_a_commit_does_nothing(
     engine: Engine,
 ) -> None:
     """TC-S9: one winner, in either order, and one record of it."""
-    database = engine._database
+    database = engine.database
     late, early = open_txn(engine), open_txn(engine)
     overdue(engine, late)
     expire = (
@@ -183,7 +183,7 @@ def test_an_extension_beside_an_expiry_saves_the_transaction_or_comes_too_late(
     txn = open_txn(engine)
     overdue(engine, txn)
     extend = "UPDATE coordinator.transaction SET deadline = clock_timestamp() + interval '1 minute'"
-    with while_open(engine._database, extend):
+    with while_open(engine.database, extend):
         assert engine.coordinator.expire() == ()
     assert engine.coordinator.expire() == ()
     overdue(engine, txn)
@@ -214,9 +214,9 @@ def test_a_group_with_a_member_that_timed_out_is_refused_whole_and_names_it(
 def test_the_same_group_twice_at_once_is_decided_once(engine: Engine) -> None:
     txn = open_txn(engine)
     claim = "INSERT INTO coordinator.txn_group VALUES ('g', 'q', '', %s, '{}')"
-    with while_open(engine._database, claim, [str(txn)]):
+    with while_open(engine.database, claim, [str(txn)]):
         second = Background(
-            engine._database, lambda: engine.groups.end("g", "q", commit=[txn]).duplicate
+            engine.database, lambda: engine.groups.end("g", "q", commit=[txn]).duplicate
         )
         second.waits()
     assert second.result() is True
@@ -249,7 +249,7 @@ def test_a_starting_worker_expires_and_drives_on_and_says_so(engine: Engine) -> 
         assert (recovered.ended, recovered.waiting) == (0, 1)
     overdue(engine, late)
     sql(
-        engine._database,
+        engine.database,
         "UPDATE coordinator.transaction SET next_attempt_at = now()"
         " WHERE next_attempt_at IS NOT NULL",
     )
@@ -305,7 +305,7 @@ def test_one_coordinator_is_recovered_at_once_also_what_waits_for_its_next_attem
         assert (again.expired, again.ended, again.waiting) == (0, 0, 1)
     engine.coordinator.end(elsewhere, COMMIT)
     sql(
-        engine._database,
+        engine.database,
         "UPDATE coordinator.transaction SET next_attempt_at = now() + interval '9 seconds'"
         " WHERE attempts > 0",
     )

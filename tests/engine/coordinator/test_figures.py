@@ -116,7 +116,7 @@ def test_what_is_counted_at_once_adds_up(engine: Engine) -> None:
         tally = Tally()
         for name in (FigureName.TASKS, FigureName.FINALIZE):
             tally.observe(name, 0.5 * times, "a")
-        with engine._database.session() as session:
+        with engine.database.session() as session:
             figures.add(session, tally, shard=times)
 
     with ThreadPoolExecutor(4) as writers:
@@ -131,7 +131,7 @@ def test_rows_are_few_however_many_coordinators_there_are(engine: Engine) -> Non
     for shard in range(100):
         tally = Tally()
         tally.count(FigureName.TASKS)
-        with engine._database.session() as session:
+        with engine.database.session() as session:
             figures.add(session, tally, shard=shard)
     [row] = coordinator_sql(engine, "SELECT count(*) AS count FROM coordinator.figure")
     assert row.count <= 16

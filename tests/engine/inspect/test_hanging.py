@@ -448,14 +448,14 @@ def test_what_ends_between_two_looks_raises_no_alarm(
 ) -> None:
     """Open when its broker was asked, ended when its coordinator was."""
     txn = plant(engine)
-    ask = engine._database.snapshot
+    ask = engine.database.snapshot
 
     def end_first(*statements: Any) -> Any:
         if engine.coordinator.outcome(txn) is Outcome.UNDECIDED:
             commit(engine, txn)
         return ask(*statements)
 
-    monkeypatch.setattr(engine._database, "snapshot", end_first)
+    monkeypatch.setattr(engine.database, "snapshot", end_first)
     assert walked(engine) == []
     assert engine.coordinator.get(txn).status is TxnStatus.COMMITTED
 
@@ -464,7 +464,7 @@ def test_a_transaction_that_begins_between_two_looks_raises_no_alarm(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_span(engine)
-    ask = engine._database.snapshot
+    ask = engine.database.snapshot
     begun: list[TxnID] = []
 
     def begin_first(*statements: Any) -> Any:
@@ -472,6 +472,6 @@ def test_a_transaction_that_begins_between_two_looks_raises_no_alarm(
         engine.produce(P0, batch("new"), txn_id=begun[-1])
         return ask(*statements)
 
-    monkeypatch.setattr(engine._database, "snapshot", begin_first)
+    monkeypatch.setattr(engine.database, "snapshot", begin_first)
     assert walked(engine) == []
     assert begun != []

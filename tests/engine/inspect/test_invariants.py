@@ -362,7 +362,7 @@ def test_damage_is_found_and_named(engine: Engine, damage: str) -> None:
 def test_archived_ids_are_accounted_for_chunk_by_chunk(engine: Engine) -> None:
     for _ in range(3):
         commit(engine, open_txn(engine))
-    archive = Archive(engine._database, replace(engine.settings, archive_after_ms=0))
+    archive = Archive(engine.database, replace(engine.settings, archive_after_ms=0))
     assert archive.move(limit=2) == 2
     assert engine.inspect._invariants.of_ids(0) == Report(
         (Check(invariant=5, name="ids_answer", subject="coordinator:0"),), None

@@ -112,5 +112,5 @@ def test_what_is_damaged_is_told_as_what_does_not_answer(
     assert found.brokers["broker-1"] is None
     assert found.brokers["broker-2"] is not None
     assert found.coordinators is not None
-    monkeypatch.setitem(engine._database._queries, "live_ages", "TABLE lost")
+    monkeypatch.setitem(engine.database._queries, "live_ages", "TABLE lost")
     assert engine.inspect.standing().coordinators is None

@@ -73,7 +73,7 @@ _STATISTICS = {
 def unvacuumed(engine: Engine) -> Iterator[Database]:
     """The coordinator's database, its transactions without a trace of earlier tests: neither their
     dead rows nor the statistics that a vacuum has taken of them."""
-    database = engine._database
+    database = engine.database
     sql(database, "ALTER TABLE coordinator.transaction SET (autovacuum_enabled = false)")
     sql(database, "TRUNCATE coordinator.transaction CASCADE")
     sql(
@@ -158,7 +158,7 @@ _FILL_CATALOG = (
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_a_page_of_topics_or_of_checks_reads_what_it_shows(engine: Engine, analyzed: bool) -> None:
     """What a filter leaves out it looks at, too, but nothing twice."""
-    database = engine._database
+    database = engine.database
     topics = {"tenant": "", "namespace": "", "topic": "", "include_system": False, "limit": 10}
     checks = {"holds": False, "invariant": 0, "name": "", "subject": "", "limit": 30}
     middle = {"holds": True, "invariant": 2, "name": "one_marker", "subject": "plans/n3/t:2000"}
@@ -196,7 +196,7 @@ def test_what_a_run_of_the_finalizer_asks_keeps_its_plans(engine: Engine, functi
     """PostgreSQL takes an array that it does not know for ten rows, and would plan each call anew
     for the one or two that there are (docs/decisions/0042)."""
     database = (
-        engine._database if function.startswith("coordinator") else engine._brokers.get("broker-1")
+        engine.database if function.startswith("coordinator") else engine._brokers.get("broker-1")
     )
     [row] = sql(database, "SELECT proconfig FROM pg_proc WHERE oid = %s::regproc", function)
     assert row.proconfig == ["plan_cache_mode=force_generic_plan"]

@@ -18,7 +18,7 @@ def test_the_hot_statements_read_few_rows_at_size(engine: Engine) -> None:
     engine.produce(P0, batch("a"), producer_name="p", sequence_id=1)
     engine.coordinator.add_partitions(open_txn(engine), [P0])
     location = engine.log.locate(P0)
-    broker, coordinator = location.database, engine._database
+    broker, coordinator = location.database, engine.database
     [row] = sql(broker, "SELECT subscription_id FROM broker.subscription")
     topic_id = engine.topics.get(SUBSCRIPTION.topic).topic_id
     on_both = (

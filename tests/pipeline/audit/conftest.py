@@ -77,7 +77,7 @@ def fill(engine: Engine, seed: int = 5, transactions: int = 60) -> None:
             engine.apply_retention()  # Compacts the sidecar logs in the middle of it all.
     finalize(engine)
     settings = replace(engine.settings, archive_after_ms=0, archive_keep=10**6)
-    assert Archive(engine._database, settings).move(transactions // 3) == transactions // 3
+    assert Archive(engine.database, settings).move(transactions // 3) == transactions // 3
 
 
 def acknowledge(engine: Engine) -> None:
