@@ -53,12 +53,12 @@ from engine.subscription.arrivals import Arrivals
 from engine.subscription.cursors import Cursors
 from engine.subscription.dead_letters import DeadLetters
 from engine.subscription.delivery import Delivery
+from engine.subscription.ids_by_broker import IdsByBroker
 from engine.subscription.leases import Leases
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.records import Records
 from engine.subscription.redelivery import Redelivery
 from engine.subscription.seeking import Seeking
-from engine.subscription.shares import Shares
 from engine.subscription.subscriptions import Subscriptions
 
 _KEPT_SAMPLES = timedelta(days=2)
@@ -131,7 +131,7 @@ class Engine:
 
         records = Records(self.topics, self._brokers)
         self.subscriptions = Subscriptions(self.topics, self._brokers, records, recover)
-        shares = Shares(self.topics, self._brokers)
+        ids_by_broker = IdsByBroker(self.topics, self._brokers)
         cursors = Cursors(records, recover)
         leases = Leases(records, cursors)
         ledgers = Ledgers()
@@ -148,13 +148,13 @@ class Engine:
             self.topics,
             self._brokers,
             cursors=cursors,
-            shares=shares,
+            ids_by_broker=ids_by_broker,
             leases=leases,
             ledgers=ledgers,
         )
         self.arrivals = Arrivals(self.topics, self._brokers, self.log, cursors)
         self._acks = Acknowledgements(
-            shares, cursors, leases, ledgers, confirm=self._joining.confirm_ack
+            ids_by_broker, cursors, leases, ledgers, confirm=self._joining.confirm_ack
         )
 
         self.remedies = Remedies(self.database, self.coordinator, self._joining, self._brokers)
@@ -352,9 +352,9 @@ class Engine:
         Returns:
             How many entries were deleted.
         """
-        shares = TimeBudget(seconds).shares(3)
-        deleted = self._sidecars.sweep(next(shares)) + self._retention.sweep(next(shares))
-        self.topics.finish_deletions(next(shares))
+        parts = TimeBudget(seconds).split(3)
+        deleted = self._sidecars.sweep(next(parts)) + self._retention.sweep(next(parts))
+        self.topics.finish_deletions(next(parts))
         return deleted
 
     def sample_positions(self) -> int:

@@ -68,12 +68,12 @@ class Snapshots:
             recover(Location(database, row.partition_id), log_of(row))
             return 0
 
-        shares = budget.shares(2)
-        one_by_one(_shuffled(lost), rebuild, next(shares))
+        parts = budget.split(2)
+        one_by_one(_shuffled(lost), rebuild, next(parts))
         return one_by_one(
             _shuffled(due),
             lambda row: self.take(Location(database, row.partition_id), log_of(row)),
-            next(shares),
+            next(parts),
         )
 
     def take(

@@ -170,21 +170,21 @@ class BrokerEnds:
         ]
         return _Ended(answers, ended.orphans_left)
 
-    def _end_subscriptions(self, database: Database, orders: Orders, shares: _Groups) -> _Ended:
+    def _end_subscriptions(self, database: Database, orders: Orders, groups: _Groups) -> _Ended:
         """Acknowledgements wait for the cursors' locks. A single subscription, which is common, is
         decided on without these locks, and under them only when something has changed meanwhile."""
 
         def work(session: Session, end: _EndAcks = ending.end_acks) -> _Ended:
             answers: list[Answer] = []
             orphans_left = False
-            for (topic_id, name), members in shares:
+            for (topic_id, name), members in groups:
                 commands = [command for _, command in members]
                 ended = end(session, topic_id, name, commands, orders.low_water_marks)
                 answers += _of_subscription(members, None if ended is None else ended.results)
                 orphans_left |= ended is not None and ended.orphans_left
             return _Ended(answers, orphans_left)
 
-        if len(shares) == 1:
+        if len(groups) == 1:
             with contextlib.suppress(ending.Changed):
                 return database.retrying(
                     partial(work, end=ending.end_acks_apart), one_statement=True

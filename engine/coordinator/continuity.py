@@ -73,36 +73,36 @@ class Continuity:
 
     def _compare(self, session: Session) -> bool:
         """Whether all brokers were asked."""
-        told = self._told(session)
-        if any(_contradicted(session, told)):
+        evidence = self._evidence(session)
+        if any(_contradicted(session, evidence)):
             logger.error("the coordinators' database is older than the brokers'")
             self._refused_until = time.monotonic() + _REFUSED
             raise CoordinatorUnavailable(_OLDER)
-        return told.by_all
+        return evidence.by_all
 
-    def _told(self, session: Session) -> _Told:
+    def _evidence(self, session: Session) -> _Evidence:
         issued = session.all("issued")
         tc_ids = [row.tc_id for row in issued]
         unissued = {"tc_ids": tc_ids, "sequences": [row.sequence + 1 for row in issued]}
         undecided = {"tc_ids": tc_ids, "sequences": [row.decided + 1 for row in issued]}
         open_ids = id_lists(map(txn_of, session.all("open_ids")))
         among = {f"open_{name}": ids for name, ids in open_ids.items()}
-        told = _Told()
+        evidence = _Evidence()
         for broker in self._brokers:
             try:
                 with hurried(), broker.session() as asked:
-                    told.tc_id = max(told.tc_id, asked.all("highest_ids")[0].tc_id)
-                    told.marks += asked.adhoc("highest_marks")
-                    told.known += map(txn_of, asked.all("evidence", **unissued))
-                    told.ended += asked.all("ended_among", **undecided, **among)
+                    evidence.tc_id = max(evidence.tc_id, asked.all("highest_ids")[0].tc_id)
+                    evidence.marks += asked.adhoc("highest_marks")
+                    evidence.known += map(txn_of, asked.all("evidence", **unissued))
+                    evidence.ended += asked.all("ended_among", **undecided, **among)
             except EngineError as error:
                 logger.warning("broker not compared", broker=broker.name, reason=error.message)
-                told.by_all = False
-        return told
+                evidence.by_all = False
+        return evidence
 
 
 @dataclass(slots=True)
-class _Told:
+class _Evidence:
     """What the brokers know: the highest id of a coordinator, low water marks, transactions that
     had not been issued when the coordinators were asked before, and where such as were OPEN have
     ended (rows of ``ended_among``)."""
@@ -114,16 +114,16 @@ class _Told:
     by_all: bool = True
 
 
-def _contradicted(session: Session, told: _Told) -> Iterator[bool]:
+def _contradicted(session: Session, evidence: _Evidence) -> Iterator[bool]:
     """Whether the coordinators contradict what the brokers tell. They are asked afterwards: what a
     broker knows, coordinators that have lost nothing knew before."""
     issued = {row.tc_id: row for row in session.all("issued")}
-    yield told.tc_id >= 0 and told.tc_id not in issued
-    for row in told.marks:
+    yield evidence.tc_id >= 0 and evidence.tc_id not in issued
+    for row in evidence.marks:
         yield row.tc_id not in issued or row.low_water_mark > issued[row.tc_id].decided
-    for txn_id in told.known:
+    for txn_id in evidence.known:
         yield txn_id.sequence > issued[txn_id.tc_id].sequence
-    yield bool(open_though_ended(session, told.ended))
+    yield bool(open_though_ended(session, evidence.ended))
 
 
 def open_though_ended(session: Session, ended: Sequence[Row]) -> set[TxnID]:

@@ -44,7 +44,7 @@ _PATIENCE_SECONDS = 1.0
 #: How long the answers of a broker wait, to be recorded together with those of other brokers.
 _TOGETHER_SECONDS = 0.02
 #: How many transactions one line of the log names.
-_TOLD = 20
+_LOGGED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +92,12 @@ class _Together:
             )
             if broker not in self._to_record:
                 return 0  # Another thread has recorded them with its own.
-            told = set(self._to_record)
+            brokers = set(self._to_record)
             # Sorted, because another finalizer may record the same rows: the locks need one order.
-            together = [self._to_record.pop(each) for each in sorted(told)]
-            theirs = [txn_id for txn_id, brokers in self._members.items() if brokers & told]
+            together = [self._to_record.pop(each) for each in sorted(brokers)]
+            theirs = [txn_id for txn_id, left in self._members.items() if left & brokers]
             for txn_id in theirs:
-                self._members[txn_id] -= told
+                self._members[txn_id] -= brokers
             # Those for which no other broker is still being asked.
             concluded = [txn_id for txn_id in theirs if not self._members[txn_id]]
             return self._record(together, concluded)
@@ -237,6 +237,6 @@ class Finalizer:
             )
         if ended:
             orders.traces.conclude(ended)
-            told = [str(txn_id) for txn_id in ended[:_TOLD]]
-            logger.info("transactions ended", transactions=len(ended), txn_ids=told)
+            txn_ids = [str(txn_id) for txn_id in ended[:_LOGGED]]
+            logger.info("transactions ended", transactions=len(ended), txn_ids=txn_ids)
         return len(ended)

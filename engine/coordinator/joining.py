@@ -126,21 +126,21 @@ class Joining:
         its topic; ``partition`` as in :meth:`subscription`."""
 
         def join(fresh: bool) -> set[int]:
-            shares = sorted(
+            members = sorted(
                 (topic.topic_id, str(topic.name), subscription.name, broker)
                 for subscription in subscriptions
                 for topic in [self._reaching(subscription.topic, partition, fresh=fresh)]
                 for broker in dict.fromkeys(topic.brokers)
             )
-            if not self._all_members(txn_id, shares, owner):
+            if not self._all_members(txn_id, members, owner):
                 self._join(
                     JOIN_SUBSCRIPTIONS,
                     txn_id,
                     owner,
-                    *([share[column] for share in shares] for column in range(4)),
+                    *([member[column] for member in members] for column in range(4)),
                 )
-                self._remember_members(txn_id, shares)
-            return {share[0] for share in shares}
+                self._remember_members(txn_id, members)
+            return {member[0] for member in members}
 
         return _with_topics(join)
 

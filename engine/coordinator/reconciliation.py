@@ -88,11 +88,11 @@ class Reconciliation:
         topic_id, tc_id = self._highest_ids()
         with self._database.session() as session:
             session.run("ensure_coordinators", count=tc_id + 1)
-        told = self._told()
-        committed, aborted = self._database.retrying(lambda s: _adopt(s, told, topic_id))
+        ends = self._ends_on_brokers()
+        committed, aborted = self._database.retrying(lambda s: _adopt(s, ends, topic_id))
         adopted = {*committed, *aborted}
         ended, registered = [], []
-        for txn_id, action in told.items():
+        for txn_id, action in ends.items():
             if txn_id in adopted or self._coordinator.get(txn_id).status is not TxnStatus.OPEN:
                 continue
             if action is not None:
@@ -108,10 +108,10 @@ class Reconciliation:
             registered=tuple(registered),
         )
 
-    def _told(self) -> dict[TxnID, TxnAction | None]:
+    def _ends_on_brokers(self) -> dict[TxnID, TxnAction | None]:
         """How transactions that have not ended, as far as the coordinators know, have ended on the
         brokers, by id; None: on none."""
-        told: dict[TxnID, TxnAction | None] = {}
+        ends: dict[TxnID, TxnAction | None] = {}
         ended: list[Row] = []
         passed: dict[int, int] = {}
         stats = self._coordinator.stats()
@@ -126,7 +126,7 @@ class Reconciliation:
             with broker.session() as session:
                 for name in ("evidence", "told_by_acks"):
                     for row in session.all(name, **wanted):
-                        told[txn_of(row)] = _stronger(told.get(txn_of(row)), _action(row))
+                        ends[txn_of(row)] = _stronger(ends.get(txn_of(row)), _action(row))
                 ended += session.all("ended_among", **wanted, **among)
                 for row in session.all("highest_marks"):
                     passed[row.tc_id] = max(passed.get(row.tc_id, -1), row.low_water_mark)
@@ -134,10 +134,10 @@ class Reconciliation:
             certain = open_though_ended(session, ended)
         for txn_id in open_ids:
             if txn_id in certain or txn_id.sequence <= passed.get(txn_id.tc_id, -1):
-                told[txn_id] = told.get(txn_id) or TxnAction.ABORT
-            elif told.get(txn_id) is TxnAction.ABORT:
-                told[txn_id] = None  # Its part in a subscription was, by a deletion by force.
-        return dict(sorted(told.items()))
+                ends[txn_id] = ends.get(txn_id) or TxnAction.ABORT
+            elif ends.get(txn_id) is TxnAction.ABORT:
+                ends[txn_id] = None  # Its part in a subscription was, by a deletion by force.
+        return dict(sorted(ends.items()))
 
     def _highest_ids(self) -> tuple[int, int]:
         """Of topics and of coordinators that a broker knows."""
@@ -159,17 +159,17 @@ class Reconciliation:
 
 
 def _adopt(
-    session: Session, told: Mapping[TxnID, TxnAction | None], topic_id: int
+    session: Session, ends: Mapping[TxnID, TxnAction | None], topic_id: int
 ) -> tuple[list[TxnID], list[TxnID]]:
     """Make headers for what is not known; answers what was committed and what was aborted. Of ids
     between those that the brokers tell of, nothing is left anywhere."""
     session.one("pass_over_topics", topic_id=topic_id)
-    newest = {txn_id.tc_id: txn_id.sequence for txn_id in told}  # They come in order.
+    newest = {txn_id.tc_id: txn_id.sequence for txn_id in ends}  # They come in order.
     lost: dict[TxnID, TxnAction | None] = {}
     for row in session.all("hold_coordinators"):
         for sequence in range(row.next_sequence, newest.get(row.tc_id, -1) + 1):
             txn_id = TxnID(row.tc_id, sequence)
-            lost[txn_id] = told.get(txn_id)
+            lost[txn_id] = ends.get(txn_id)
     committed = [txn_id for txn_id, action in lost.items() if action is TxnAction.COMMIT]
     aborted = [txn_id for txn_id, action in lost.items() if action is not TxnAction.COMMIT]
     session.run(

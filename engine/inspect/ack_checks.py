@@ -67,8 +67,8 @@ def _claimed_twice(cursor: Cursor, pending: list[Row]) -> Iterator[dict[str, obj
 def _untold(
     cursor: Cursor, pending: list[Row], steps: list[Row], tentative: list[Row]
 ) -> Iterator[dict[str, object]]:
-    told = replay(map(_step, steps), cursor.mark_delete)
-    by_log = {(ack.txn_id, ack.ack_type): ack.ranges for ack in told}
+    replayed = replay(map(_step, steps), cursor.mark_delete)
+    by_log = {(ack.txn_id, ack.ack_type): ack.ranges for ack in replayed}
     stands = {(txn_of(row), AckType(row.ack_type)): row.ranges for row in pending}
     for key in sorted(by_log.keys() | stands.keys()):
         if stands.get(key) != by_log.get(key):

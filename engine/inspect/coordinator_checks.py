@@ -113,12 +113,12 @@ def check_transactions(
     ]
     subject = subject_of(tc_id)
     discords, unasked = _outcomes(reading, transactions)
-    told = map(_evidence_of, discords)
+    evidence = map(_evidence_of, discords)
     skipped = f"{', '.join(sorted(unasked))} cannot be asked" if unasked else None
     return [
         check(5, "ids_increase", subject, odd_ids, position=resume),
         check(2, "participants_named", subject, astray, position=resume),
-        check(2, "one_outcome", subject, told, position=resume, skipped=skipped),
+        check(2, "one_outcome", subject, evidence, position=resume, skipped=skipped),
     ], resume
 
 

@@ -121,12 +121,12 @@ def impacts(
     names = dict.fromkeys(
         part.subscription for part in transaction.subscriptions if part.broker not in unavailable
     )
-    told = [part.partition for part in there if part.partition in parts]
+    asked = [part.partition for part in there if part.partition in parts]
     return {
         action: Impact(
             txn_id=txn_id,
             action=action,
-            partitions=tuple(parts[partition][action] for partition in told),
+            partitions=tuple(parts[partition][action] for partition in asked),
             subscriptions=_of_acks(names, acks, txn_id, action, confirmed),
             unavailable=unavailable,
         )

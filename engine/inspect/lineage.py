@@ -201,15 +201,15 @@ def _inputs(
         )
         for ((name, partition, _), offsets), found in zip(followed, writers, strict=True)
     ]
-    told = Counter[SubscriptionName]()
+    read = Counter[SubscriptionName]()
     for (name, _, _), offsets in claimed:
-        told[name] += len(offsets)
+        read[name] += len(offsets)
     return inputs, [
         part.subscription
         for part in transaction.subscriptions
         if part.broker == broker
         and len(steps) < STEPS  # else there are more that were not read
-        and (part.acked_messages or 0) > told[part.subscription]
+        and (part.acked_messages or 0) > read[part.subscription]
     ]
 
 

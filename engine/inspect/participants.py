@@ -219,9 +219,9 @@ def _of_subscription(txn: Transaction, part: SubscriptionParticipant, row: Row) 
     # brokers. What has its name now is another one, also on a broker that had carried out the end
     # before.
     given_up = any(
-        share.state is ParticipantState.ABORTED and share.last_error is not None
-        for share in txn.subscriptions
-        if (share.topic_id, share.subscription) == (part.topic_id, part.subscription)
+        each.state is ParticipantState.ABORTED and each.last_error is not None
+        for each in txn.subscriptions
+        if (each.topic_id, each.subscription) == (part.topic_id, part.subscription)
     )
     testimony = Testimony(
         exists=row.subscription_id is not None and (row.held > 0 or not given_up),

@@ -31,14 +31,14 @@ def with_spans(reading: Reading, log: PartitionLogs, transaction: Transaction) -
     a broker does not answer, that is its partitions' ``last_error``.
     """
     open_ = [part for part in transaction.partitions if part.messages is None]
-    told: dict[tuple[int, int], PartitionParticipant] = {}
+    found: dict[tuple[int, int], PartitionParticipant] = {}
     for broker in dict.fromkeys(part.broker for part in open_):
         asked = [part for part in open_ if part.broker == broker]
         for part in _of_broker(reading, log, broker, transaction.txn_id, asked):
-            told[_key(part)] = part
+            found[_key(part)] = part
     return replace(
         transaction,
-        partitions=tuple(told.get(_key(part), part) for part in transaction.partitions),
+        partitions=tuple(found.get(_key(part), part) for part in transaction.partitions),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.log.appending import Answer
+from engine.log.appending import AppendResult
 from engine.model.errors import (
     EngineError,
     InvalidRequest,
@@ -116,7 +116,7 @@ def _size(properties: Mapping[str, str]) -> int:
     return sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
 
 
-def refusal(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> EngineError:
+def refusal(answer: AppendResult, partition: PartitionName, txn_id: TxnID | None) -> EngineError:
     """The error for an append that ``functions/broker/append.sql`` has refused."""
     if answer.result == "ended":
         return InvalidTxnStatus(f"{txn_id} has ended in {partition}; nothing was stored.")

@@ -87,7 +87,7 @@ class Batch(NamedTuple):
     sequence: int | None
 
 
-class Answer(NamedTuple):
+class AppendResult(NamedTuple):
     """What became of a batch; ``result`` as functions/broker/append.sql has it."""
 
     result: str
@@ -120,9 +120,9 @@ class Appender:
     """Appends batches to partitions. Thread-safe."""
 
     def __init__(self) -> None:
-        self._partitions: dict[Location, Combiner[Batch, Answer | EngineError]] = {}
+        self._partitions: dict[Location, Combiner[Batch, AppendResult | EngineError]] = {}
 
-    def append(self, location: Location, batch: Batch) -> Answer:
+    def append(self, location: Location, batch: Batch) -> AppendResult:
         """Store one batch, or answer why not.
 
         Raises:
@@ -135,7 +135,7 @@ class Appender:
             raise answer
         return answer
 
-    def append_each(self, location: Location, batches: Sequence[Batch]) -> list[Answer]:
+    def append_each(self, location: Location, batches: Sequence[Batch]) -> list[AppendResult]:
         """Store several batches, each as if it came alone, in their order.
 
         Raises:
@@ -143,7 +143,7 @@ class Appender:
             PartitionUnavailable: the broker cannot be reached; any of them may have been stored.
         """
         partition = _Partition(location)
-        answers: list[Answer] = []
+        answers: list[AppendResult] = []
         for part in _parts(batches):
             for answer in partition.append(part):
                 if isinstance(answer, EngineError):
@@ -151,7 +151,7 @@ class Appender:
                 answers.append(answer)
         return answers
 
-    def _combiner(self, location: Location) -> Combiner[Batch, Answer | EngineError]:
+    def _combiner(self, location: Location) -> Combiner[Batch, AppendResult | EngineError]:
         # Two combiners for one partition would be harmless: the partition's lock orders their
         # calls.
         if len(self._partitions) >= _KEPT_PARTITIONS:
@@ -175,7 +175,7 @@ class _Partition:
         #: find no ongoing transaction.
         self._ongoing: set[tuple[int, int]] = set()
 
-    def append(self, batches: Sequence[Batch]) -> Sequence[Answer | EngineError]:
+    def append(self, batches: Sequence[Batch]) -> Sequence[AppendResult | EngineError]:
         """Store batches, each as if it came alone."""
         try:
             stored = self._append_lean(batches) if self._need_no_judging(batches) else []
@@ -187,15 +187,15 @@ class _Partition:
                 raise
             return [self._alone(batch) for batch in batches]
 
-    def _alone(self, batch: Batch) -> Answer | EngineError:
+    def _alone(self, batch: Batch) -> AppendResult | EngineError:
         try:
             return self._append([batch])[0]
         except EngineError as error:
             return error
 
-    def _append(self, batches: Sequence[Batch]) -> list[Answer]:
+    def _append(self, batches: Sequence[Batch]) -> list[AppendResult]:
         rows = self._database.ask(_APPEND, self._partition_id, *zip(*batches, strict=True))
-        answers = [Answer(*row) for row in rows]
+        answers = [AppendResult(*row) for row in rows]
         self._remember(batches, answers)
         return answers
 
@@ -208,7 +208,7 @@ class _Partition:
             for batch in batches
         )
 
-    def _append_lean(self, batches: Sequence[Batch]) -> list[Answer]:
+    def _append_lean(self, batches: Sequence[Batch]) -> list[AppendResult]:
         """Append with a statement that judges nothing; no answers when it stored nothing."""
         first, ask, partition_id = batches[0], self._database.ask, self._partition_id
         txn = () if first.tc_id is None else (first.tc_id, first.sequence)
@@ -216,7 +216,7 @@ class _Partition:
             statement = _APPEND_ONGOING if txn else _APPEND_PLAIN
             rows = ask(statement, partition_id, first.messages, first.body, *txn)
             return [
-                Answer("appended", ledger_id, first_offset, last_offset, None, None)
+                AppendResult("appended", ledger_id, first_offset, last_offset, None, None)
                 for ledger_id, first_offset, last_offset in rows
             ]
         statement = _APPEND_ONGOING_ALIKE if txn else _APPEND_PLAIN_ALIKE
@@ -226,12 +226,12 @@ class _Partition:
         size = sum(map(len, bodies))
         rows = ask(statement, partition_id, ends[-1], size, firsts, lasts, bodies, *txn)
         return [
-            Answer("appended", ledger_id, start + first, start + last, None, None)
+            AppendResult("appended", ledger_id, start + first, start + last, None, None)
             for ledger_id, start in rows
             for first, last in zip(firsts, lasts, strict=True)
         ]
 
-    def _remember(self, batches: Sequence[Batch], answers: Sequence[Answer]) -> None:
+    def _remember(self, batches: Sequence[Batch], answers: Sequence[AppendResult]) -> None:
         if len(self._ongoing) >= _KEPT_TRANSACTIONS:
             self._ongoing = set()
         for batch, answer in zip(batches, answers, strict=True):

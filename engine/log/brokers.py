@@ -110,8 +110,8 @@ class Brokers:
     def sweep(self, work: Callable[[Database, TimeBudget], int], budget: TimeBudget) -> int:
         """As :meth:`on_each`, for work that gives way: each broker has an equal share of the
         time."""
-        shares = budget.shares(len(self._databases))
-        return self.on_each(lambda database: work(database, next(shares)))
+        parts = budget.split(len(self._databases))
+        return self.on_each(lambda database: work(database, next(parts)))
 
     def on_each(self, work: Callable[[Database], int]) -> int:
         """Do periodic work on every broker. A broker that cannot be reached is left out, with a

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from engine.log import questions
 from engine.log.admission import check, refusal
-from engine.log.appending import Answer, Appender, Batch
+from engine.log.appending import Appender, AppendResult, Batch
 from engine.log.brokers import Brokers, Location, Recover
 from engine.log.fetching import LogReader
 from engine.log.questions import Question
@@ -162,7 +162,7 @@ class PartitionLogs(LogReader):
         if any(answer.result == "recovering" for answer in answers):
             self._recover(location, partition)
             answers = self._appender.append_each(location, batches)
-        return [_told(answer, partition) for answer in answers]
+        return [_appended_or_refused(answer, partition) for answer in answers]
 
     @retry_if_recreated
     def status(self, partition: PartitionName) -> PartitionStatus:
@@ -373,7 +373,7 @@ class PartitionLogs(LogReader):
             return session.batch(*asked)
 
 
-def _appended(answer: Answer, partition: PartitionName, txn_id: TxnID | None) -> Appended:
+def _appended(answer: AppendResult, partition: PartitionName, txn_id: TxnID | None) -> Appended:
     if answer.result not in ("appended", "duplicate"):
         raise refusal(answer, partition, txn_id)
     return Appended(
@@ -384,7 +384,9 @@ def _appended(answer: Answer, partition: PartitionName, txn_id: TxnID | None) ->
     )
 
 
-def _told(answer: Answer, partition: PartitionName) -> Appended | SequenceOutOfOrder:
+def _appended_or_refused(
+    answer: AppendResult, partition: PartitionName
+) -> Appended | SequenceOutOfOrder:
     try:
         return _appended(answer, partition, None)
     except SequenceOutOfOrder as refused:

@@ -62,25 +62,25 @@ class Retention:
         return self._brokers.sweep(self._sweep_broker, budget)
 
     def _sweep_broker(self, database: Database, budget: TimeBudget) -> int:
-        shares = budget.shares(5)
+        parts = budget.split(5)
         with database.session() as session:
             one_by_one(session.all("seal_due"), partial(_seal, database))
             expirable = session.all("expirable", partition_id=None, limit=_SEGMENTS)
-            one_by_one(expirable, partial(_expire, database), next(shares))
+            one_by_one(expirable, partial(_expire, database), next(parts))
             database.retrying(_advance_cursors)
             session.run("trim_pending_ack_log", limit=STEP)
             session.run("forget_producers", kept_ms=self._settings.producers_kept_ms, limit=STEP)
-            compacting = next(shares)
+            compacting = next(parts)
             compacted = one_by_one(
                 session.all("system_partitions", topic=SNAPSHOT_TOPIC),
                 partial(_compact, database, compacting),
                 compacting,
             )
-            dropped = delete_dropped(session, next(shares))
+            dropped = delete_dropped(session, next(parts))
             uncounted = session.all("uncounted_segments", limit=_COUNTED)
-            one_by_one(uncounted, partial(_count_unseen, database), next(shares))
+            one_by_one(uncounted, partial(_count_unseen, database), next(parts))
             # Last, with all the time that the others have left: it has the most to do.
-            deleting = next(shares)
+            deleting = next(parts)
             deleted = one_by_one(
                 session.all("expired_segments"),
                 partial(_delete_below_start, database, deleting),

@@ -31,7 +31,7 @@ class TimeBudget:
         while time.monotonic() < self._until:
             yield
 
-    def shares(self, parts: int) -> Iterator[Self]:
+    def split(self, parts: int) -> Iterator[Self]:
         """For each of so many parts in turn an equal share of what those before it have left. It
         begins when it is asked for."""
         for left in range(parts, 0, -1):

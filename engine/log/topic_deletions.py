@@ -53,8 +53,8 @@ class TopicDeletions:
             How many topics were finished, counted on each broker.
         """
         names = self._brokers.names
-        shares = budget.shares(len(names))
-        return sum(self._finish_on(broker, next(shares)) for broker in names)
+        parts = budget.split(len(names))
+        return sum(self._finish_on(broker, next(parts)) for broker in names)
 
     def _finish_on(self, broker: str, budget: TimeBudget) -> int:
         with self._catalog.session() as session:

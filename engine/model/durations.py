@@ -45,8 +45,8 @@ def lower_ms(step: float) -> float:
     return 0.0 if step <= 0 else float(2 ** (step / STEPS_PER_DOUBLING))
 
 
-def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
-    """The duration, in milliseconds, that ``share`` of all did not exceed; None when there are
+def percentile_ms(counts: Mapping[int, int], fraction: float) -> float | None:
+    """The duration, in milliseconds, that ``fraction`` of all did not exceed; None when there are
     none.
 
     Within a step the durations are taken to be spread evenly over the logarithm.
@@ -54,7 +54,7 @@ def percentile_ms(counts: Mapping[int, int], share: float) -> float | None:
     total = sum(counts.values())
     if not total:
         return None
-    rank, below = share * total, 0
+    rank, below = fraction * total, 0
     for step in sorted(counts):
         if below + counts[step] >= rank:
             inside = (rank - below) / counts[step]

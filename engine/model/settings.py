@@ -49,8 +49,8 @@ def conflict(what: object, found: Iterable[Difference]) -> tuple[str, list[dict[
     """The message of an error about differing settings, and its ``differences`` for the REST
     contract."""
     found = tuple(found)
-    told = "; ".join(map(str, found))
-    return f"{what} exists with other settings: {told}.", [each.as_data() for each in found]
+    texts = "; ".join(map(str, found))
+    return f"{what} exists with other settings: {texts}.", [each.as_data() for each in found]
 
 
 def _text(value: object) -> str:

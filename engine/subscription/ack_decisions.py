@@ -21,7 +21,7 @@ from engine.model.errors import TransactionConflict
 from engine.model.ranges import NOTHING, Ranges
 from engine.model.subscription import AckOp, AckStep, AckType, PendingAck
 from engine.model.txn_id import TxnID
-from engine.subscription.shares import Share
+from engine.subscription.ids_by_broker import BrokerIds
 from engine.subscription.state import Change, State
 
 #: The type of a call over several brokers: a cumulative one names one message, hence one broker.
@@ -117,12 +117,12 @@ def released(state: State, claim: Claim, before: Dispatch | None) -> Change | No
     return Change(before=state, after=after, steps=[step])
 
 
-def refusal(ack: Ack, states: Iterable[State], share: Share) -> TransactionConflict:
-    """Why one broker's share of a call is refused, in all of its partitions."""
+def refusal(ack: Ack, states: Iterable[State], ids: BrokerIds) -> TransactionConflict:
+    """Why one broker's part of a call is refused, in all of its partitions."""
     refused: dict[int, TransactionConflict] = {}
     for state in states:
         try:
-            ack(state, share.offsets[state.partition_id])
+            ack(state, ids.offsets[state.partition_id])
         except TransactionConflict as conflict:
             refused[state.number] = conflict
     return over_partitions(refused)

@@ -55,9 +55,9 @@ from engine.subscription.ack_decisions import (
     released,
 )
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
+from engine.subscription.ids_by_broker import BrokerIds, IdsByBroker
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers
-from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
 
 logger = structlog.get_logger(__name__)
@@ -70,11 +70,11 @@ _NAMED_LEFT = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One broker's share of a call. ``before``: by partition what was in flight before the call,
+    """One broker's part of a call. ``before``: by partition what was in flight before the call,
     once that is known."""
 
     place: Place
-    share: Share
+    ids: BrokerIds
     before: dict[int, Dispatch] = field(default_factory=dict)
 
 
@@ -87,13 +87,13 @@ class Acknowledgements:
 
     def __init__(
         self,
-        shares: Shares,
+        ids_by_broker: IdsByBroker,
         cursors: Cursors,
         leases: Leases,
         ledgers: Ledgers,
         confirm: Callable[[TxnID, int], None],
     ) -> None:
-        self._shares = shares
+        self._ids_by_broker = ids_by_broker
         self._cursors = cursors
         self._leases = leases
         self._ledgers = ledgers
@@ -145,73 +145,70 @@ class Acknowledgements:
             raise InvalidRequest(
                 f"message_ids must name 1 to {most} messages for {ack_type}.", field="message_ids"
             )
-        shares = self._shares.of(name.topic, message_ids)
-        places = [self._cursors.place(share.database, share.topic, name) for share in shares]
+        parts = [
+            _Part(self._cursors.place(ids.database, ids.topic, name), ids)
+            for ids in self._ids_by_broker.of(name.topic, message_ids)
+        ]
+        place = parts[0].place
         if join is not None:
-            require_joined(shares[0].topic, join())
-        if ack_type is AckType.CUMULATIVE and not places[0].has_one_consumer:
-            self._cursors.refreshed(places[0])  # which may be gone by now, or another
+            require_joined(place.topic, join())
+        if ack_type is AckType.CUMULATIVE and not place.has_one_consumer:
+            self._cursors.refreshed(place)  # which may be gone by now, or another
             raise InvalidRequest(
-                f"A {places[0].record.type} subscription takes INDIVIDUAL acknowledgements only;"
+                f"A {place.record.type} subscription takes INDIVIDUAL acknowledgements only;"
                 " CUMULATIVE ones need an EXCLUSIVE or FAILOVER subscription.",
                 field="ack_type",
             )
-        holder = self._leases.require(places[0], consumer)
-        if len(shares) > 1:
-            for place, share in zip(places, shares, strict=True):
-                self._check_there(place, share)
+        holder = self._leases.require(place, consumer)
+        if len(parts) > 1:
+            for part in parts:
+                self._check_there(part)
         if txn_id is not None:
-            parts = [_Part(*each) for each in zip(places, shares, strict=True)]
             try:
                 self._claim_all(parts, txn_id, ack_type, holder)
             except TransactionConflict as conflict:
                 _name(conflict, message_ids)
                 raise
             return AckAnswer(pending=tuple(message_ids))
-        return self._delete(places, shares, message_ids, ack_type, holder)
+        return self._delete(parts, message_ids, ack_type, holder)
 
     def _delete(
         self,
-        places: Sequence[Place],
-        shares: Sequence[Share],
+        parts: Sequence[_Part],
         message_ids: Sequence[MessageID],
         ack_type: AckType,
         holder: LeaseHolder,
     ) -> AckAnswer:
         """Acknowledge without a transaction, on one broker after the other."""
         dropped: dict[int, Ranges] = {}
-        for place, share in zip(places, shares, strict=True):
-            for state, acked in self._on(place, share, acknowledging(ack_type), holder):
+        for part in parts:
+            for state, acked in self._acknowledge_on(part, acknowledging(ack_type), holder):
                 dropped[state.number] = acked.dropped
         if not any(dropped.values()):
             return AckAnswer(acked=tuple(message_ids))
         gone = {each for each in message_ids if each.offset in dropped[each.partition]}
         before: list[MessageID] = []
         if ack_type is AckType.CUMULATIVE:
-            before = _before(places[0], message_ids[0], shares[0], dropped)
+            before = _before(parts[0], message_ids[0], dropped)
         return AckAnswer(
             acked=tuple(each for each in message_ids if each not in gone),
             dropped=(*before, *(each for each in message_ids if each in gone)),
         )
 
-    def _on(
-        self,
-        place: Place,
-        share: Share,
-        ack: Ack,
-        holder: LeaseHolder,
-        txn_id: TxnID | None = None,
+    def _acknowledge_on(
+        self, part: _Part, ack: Ack, holder: LeaseHolder, txn_id: TxnID | None = None
     ) -> list[tuple[State, Acked]]:
-        """Do one broker's share of a call in one SQL transaction; answers for each partition the
+        """Do one broker's part of a call in one SQL transaction; answers for each partition the
         state before ``ack``, and what it answered."""
+        place, ids = part.place, part.ids
 
         def decide(
             session: Session, states: Sequence[State]
         ) -> tuple[list[Change], list[tuple[State, Acked]]]:
-            changes, told = [], []
+            changes, decided = [], []
             for state in states:
-                offsets = share.offsets[state.partition_id]
-                self._require_there(place, session, state, share)
+                offsets = ids.offsets[state.partition_id]
+                self._require_there(place, session, state, ids)
                 entered = self._leases.enter(place, state, holder)
                 try:
                     acked = ack(entered, offsets)
@@ -220,33 +217,33 @@ class Acknowledgements:
                     # has ended instead.
                     if txn_id is not None:
                         _require_not_ended(session, place, txn_id)
-                    raise refusal(ack, states, share) from None
-                told.append((entered, acked))
+                    raise refusal(ack, states, ids) from None
+                decided.append((entered, acked))
                 if acked.after is not state:
                     changes.append(Change(before=state, after=acked.after, steps=acked.steps))
-            return changes, told
+            return changes, decided
 
-        return self._cursors.change(place, list(share.offsets), decide)
+        return self._cursors.change(place, list(ids.offsets), decide)
 
-    def _check_there(self, place: Place, share: Share) -> None:
-        """Check the ids of one broker's share before anything is recorded on any broker. What is
+    def _check_there(self, part: _Part) -> None:
+        """Check one broker's part of a call before anything is recorded on any broker. What is
         there now will be there later, because the stable position never moves back."""
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             for state in states:
-                self._require_there(place, session, state, share)
+                self._require_there(part.place, session, state, part.ids)
             return [], None
 
-        self._cursors.change(place, list(share.offsets), decide)
+        self._cursors.change(part.place, list(part.ids.offsets), decide)
 
-    def _require_there(self, place: Place, session: Session, state: State, share: Share) -> None:
-        last = share.offsets[state.partition_id].last
+    def _require_there(self, place: Place, session: Session, state: State, ids: BrokerIds) -> None:
+        last = ids.offsets[state.partition_id].last
         if last is not None and state.stable_position is not None and last > state.stable_position:
             raise MessageNotFound(
                 f"{place.topic.name}:{state.number} has no message at offset {last} that a reader"
                 " may see."
             )
-        named = share.ledgers[state.partition_id]
+        named = ids.ledgers[state.partition_id]
         stranger = self._ledgers.stranger(place.database, session, state, named)
         if stranger is not None:
             ledger_id, offset = stranger
@@ -271,8 +268,8 @@ class Acknowledgements:
         try:
             for part in parts:
                 asked.append(part)
-                told = self._on(part.place, part.share, claiming(claim), holder, txn_id)
-                part.before.update((state.partition_id, state.dispatch) for state, _ in told)
+                claimed = self._acknowledge_on(part, claiming(claim), holder, txn_id)
+                part.before.update((state.partition_id, state.dispatch) for state, _ in claimed)
         except Exception:
             if call_id:
                 self._release_all(asked, claim)
@@ -314,12 +311,10 @@ class Acknowledgements:
             found = (released(each, claim, part.before.get(each.partition_id)) for each in states)
             return [change for change in found if change is not None], None
 
-        self._cursors.change(part.place, list(part.share.offsets), decide)
+        self._cursors.change(part.place, list(part.ids.offsets), decide)
 
 
-def _before(
-    place: Place, until: MessageID, share: Share, dropped: Mapping[int, Ranges]
-) -> list[MessageID]:
+def _before(part: _Part, until: MessageID, dropped: Mapping[int, Ranges]) -> list[MessageID]:
     """The messages that a cumulative acknowledgement has left alone before its own. Their ids are
     read: of most calls there are none."""
     offsets = list(
@@ -327,8 +322,8 @@ def _before(
     )
     if not offsets:
         return []
-    [partition_id] = share.offsets
-    with place.database.session() as session:
+    [partition_id] = part.ids.offsets
+    with part.place.database.session() as session:
         rows = session.all("named_by", partition_id=partition_id, offsets=offsets)
     left = (
         MessageID(row.ledger_id, row.entry_id, until.partition, row.message_offset - row.entry_id)

@@ -128,13 +128,13 @@ class _Waiting:
         """Judges what a broker tells of the subscription."""
         waiter = (place.database.name, place.subscription_id, self.consumer)
 
-        def happened(told: _Awaited | None) -> bool:
-            if told is None:
+        def happened(awaited: _Awaited | None) -> bool:
+            if awaited is None:
                 self.gone = True
                 return True
-            row = told.row
+            row = awaited.row
             if not place.has_one_consumer:
-                return row.due and (told.stamp is None or self._is_news(waiter, told.stamp))
+                return row.due and (awaited.stamp is None or self._is_news(waiter, awaited.stamp))
             if at_home:
                 self.may_be_active = row.lapsed or row.consumer in (None, self.consumer)
             return self.may_be_active and bool(row.due or row.lapsed)

@@ -124,7 +124,7 @@ class Cursors:
             PartitionUnavailable: a partition is offline or cannot be rebuilt now.
             Whatever ``decide`` raises.
         """
-        call = _Call(
+        call = _ChangeCall(
             memory=self._memory,
             place=place,
             partition_ids=partition_ids,
@@ -155,7 +155,7 @@ class Cursors:
 
 
 @dataclass(kw_only=True)
-class _Call(Generic[_T]):
+class _ChangeCall(Generic[_T]):
     """One call of :meth:`Cursors.change`: it decides on what is remembered; where that does not
     hold, on what it reads without locks; and where that has changed meanwhile, under the locks."""
 

@@ -30,7 +30,7 @@ from engine.subscription.key_reading import KeyReading
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.memory import Unsure
 from engine.subscription.reading import Reading, Room
-from engine.subscription.receiving import Call, Received
+from engine.subscription.receiving import ReceiveCall, Received
 from engine.subscription.state import Change, State
 from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, NO_PARTITION, Due
 
@@ -93,7 +93,7 @@ class Delivery:
         topic = self.topics.get(name.topic)
         rotation = next(self._rotation)
         databases = _rotated(self._brokers.of_topic(topic), rotation)
-        call = Call(
+        call = ReceiveCall(
             rotation=rotation // len(databases),
             began=time.monotonic(),
             max_messages=max_messages,
@@ -126,7 +126,9 @@ class Delivery:
             return self._leases.require(place, consumer)
         return self._leases.hold(place, consumer)
 
-    def _receive_on(self, place: Place, holder: LeaseHolder, since: float, call: Call) -> None:
+    def _receive_on(
+        self, place: Place, holder: LeaseHolder, since: float, call: ReceiveCall
+    ) -> None:
         """Deliver from the partitions of one broker that were found deliverable at ``since`` or
         later. It does nothing when this call has asked for them itself before."""
         if since == call.began and place.database.name in call.looked:
@@ -143,7 +145,7 @@ class Delivery:
             raise unreadable
 
     def _visit(
-        self, place: Place, due: Sequence[Due], holder: LeaseHolder, call: Call
+        self, place: Place, due: Sequence[Due], holder: LeaseHolder, call: ReceiveCall
     ) -> SegmentUnreadable | None:
         """Deliver from those partitions of one broker that have given nothing yet, until the call
         is full; answers what is wrong with one whose messages cannot be opened."""

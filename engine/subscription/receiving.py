@@ -23,7 +23,7 @@ _DUE_SECONDS = 0.02
 _SECONDS = 2.0
 
 
-class Call(msgspec.Struct):
+class ReceiveCall(msgspec.Struct):
     """One call of receive.
 
     Attributes:

@@ -13,9 +13,9 @@ from engine.model.message import MessageID
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.session import Session
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
+from engine.subscription.ids_by_broker import BrokerIds, IdsByBroker
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers
-from engine.subscription.shares import Share, Shares
 from engine.subscription.state import Change, State
 
 
@@ -28,14 +28,14 @@ class Redelivery:
         brokers: Brokers,
         *,
         cursors: Cursors,
-        shares: Shares,
+        ids_by_broker: IdsByBroker,
         leases: Leases,
         ledgers: Ledgers,
     ) -> None:
         self.topics = topics
         self._brokers = brokers
         self._cursors = cursors
-        self._shares = shares
+        self._ids_by_broker = ids_by_broker
         self._leases = leases
         self._ledgers = ledgers
 
@@ -52,23 +52,23 @@ class Redelivery:
             PartitionUnavailable: a partition cannot serve this, or its broker cannot be reached;
                 what stands in others may have been given back.
         """
-        for share in self._shares.of(name.topic, message_ids):
-            place = self._cursors.place(share.database, share.topic, name)
+        for ids in self._ids_by_broker.of(name.topic, message_ids):
+            place = self._cursors.place(ids.database, ids.topic, name)
             holder = self._leases.require(place, consumer)
 
             def without_named(
                 session: Session,
                 state: State,
                 place: Place = place,
-                share: Share = share,
+                ids: BrokerIds = ids,
                 holder: LeaseHolder = holder,
             ) -> State:
-                there = share.ledgers[state.partition_id]
+                there = ids.ledgers[state.partition_id]
                 named = self._ledgers.own(place.database, session, state, there)
                 entered = self._leases.enter(place, state, holder)
                 return entered.give_back(named & entered.dispatch.in_flight(consumer))
 
-            self._change(place, list(share.offsets), without_named)
+            self._change(place, list(ids.offsets), without_named)
 
     @retry_if_recreated
     @retry_once_on(SubscriptionReplaced)

@@ -192,8 +192,8 @@ def test_without_all_brokers_it_is_used_for_a_moment_and_then_compared_again(
     forget(engine, lost)
     away = engine.log.locate(P0).database.name
     compared: list[object] = []
-    told = Continuity._told
-    monkeypatch.setattr(Continuity, "_told", lambda *a: compared.append(a) or told(*a))
+    evidence = Continuity._evidence
+    monkeypatch.setattr(Continuity, "_evidence", lambda *a: compared.append(a) or evidence(*a))
     with closing(another(engine)) as other:
         with unreachable(other, away):
             assert open_txn(other) == lost

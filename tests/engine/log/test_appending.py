@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine import Engine
 from engine.buffer.ending import PartitionEnds, end_txns_on
-from engine.log.appending import Answer, Batch, _Partition
+from engine.log.appending import AppendResult, Batch, _Partition
 from engine.log.brokers import Location
 from engine.model import batch as batches
 from engine.model.errors import (
@@ -144,7 +144,7 @@ def test_batches_of_one_kind_are_not_judged_one_by_one(
     [first] = partition.append([stored("a", txn=txn)])  # The transaction is not known before.
     monkeypatch.setattr(partition, "_append", None)
     more = partition.append([stored(text, txn=txn) for text in "bcde"[:how_many]])
-    assert [each.first_offset for each in (first, *more) if isinstance(each, Answer)] == list(
+    assert [each.first_offset for each in (first, *more) if isinstance(each, AppendResult)] == list(
         range(1 + how_many)
     )
 
@@ -175,9 +175,9 @@ def test_batches_of_one_transaction_are_not_counted_as_anothers(engine: Engine) 
     assert spans == [(one, 6, 6), (other, 1, 1)]
 
 
-def comparable(answer: Answer | EngineError) -> tuple[object, ...]:
+def comparable(answer: AppendResult | EngineError) -> tuple[object, ...]:
     """Ledgers differ between partitions; whether a snapshot is wanted, by when it is taken."""
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, AppendResult)
     return (answer.result, answer.first_offset, answer.last_offset, answer.last_sequence_id)
 
 
@@ -287,7 +287,7 @@ def test_an_append_in_a_transaction_that_waited_finds_the_partition_as_it_is_the
                     tc_ids=[txn.tc_id],
                     sequences=[txn.sequence],
                 )
-        answers = [each for each in waiting.result(60) if isinstance(each, Answer)]
+        answers = [each for each in waiting.result(60) if isinstance(each, AppendResult)]
         if meanwhile == "end":
             assert [answer.result for answer in answers] == ["ended"] * how_many
             last = 2  # the marker

@@ -53,13 +53,13 @@ def test_there_are_steps_while_there_is_time_and_one_in_any_case(clock: Clock) -
 
 
 def test_a_part_has_an_equal_share_of_what_those_before_it_have_left(clock: Clock) -> None:
-    shares = TimeBudget(9.0).shares(3)
-    next(shares)  # which needs nothing
-    assert steps(next(shares), clock, each=0.5) == 9
-    assert steps(next(shares), clock, each=0.5) == 9
-    shares = TimeBudget(9.0).shares(3)
-    assert steps(next(shares), clock, each=20.0) == 1
-    assert steps(next(shares), clock, each=0.1) == 1
+    parts = TimeBudget(9.0).split(3)
+    next(parts)  # which needs nothing
+    assert steps(next(parts), clock, each=0.5) == 9
+    assert steps(next(parts), clock, each=0.5) == 9
+    parts = TimeBudget(9.0).split(3)
+    assert steps(next(parts), clock, each=20.0) == 1
+    assert steps(next(parts), clock, each=0.1) == 1
 
 
 def test_rows_that_there_is_no_time_for_are_left(clock: Clock) -> None:

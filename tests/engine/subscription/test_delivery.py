@@ -33,7 +33,7 @@ from engine.subscription import reading, receiving
 from engine.subscription.cursors import Place
 from engine.subscription.leases import LeaseHolder
 from engine.subscription.memory import Memory
-from engine.subscription.receiving import Call
+from engine.subscription.receiving import ReceiveCall
 from tests.engine.histories import Partition
 from tests.engine.support import (
     P0,
@@ -138,7 +138,7 @@ def test_what_another_call_finds_meanwhile_is_not_taken_for_what_this_one_has_lo
     engine.produce(P0, batch("a"))
     visit = engine._delivery._receive_on
 
-    def beside(place: Place, holder: LeaseHolder, since: float, call: Call) -> None:
+    def beside(place: Place, holder: LeaseHolder, since: float, call: ReceiveCall) -> None:
         visit(place, holder, since, call)
         if since < call.began:
             engine._delivery._look(place, taken_over=False)
@@ -298,7 +298,7 @@ def test_a_call_goes_on_for_half_of_its_caller_s_time_at_most(
     monkeypatch.setattr(receiving, "_SECONDS", 10.0)
 
     def rounds() -> int:
-        call = Call(rotation=0, began=now[0], max_messages=1, bytes_left=1)
+        call = ReceiveCall(rotation=0, began=now[0], max_messages=1, bytes_left=1)
         count = 0
         for _ in call.rounds():
             call.cut.add(("broker-1", 1))

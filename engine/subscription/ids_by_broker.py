@@ -16,8 +16,8 @@ from engine.model.topic_name import TopicName
 from engine.postgres.database import Database
 
 
-class Share(msgspec.Struct, frozen=True):
-    """What a call names on one broker.
+class BrokerIds(msgspec.Struct, frozen=True):
+    """The message ids of a call on one broker, as offsets.
 
     Attributes:
         offsets: by the partition's id there.
@@ -30,15 +30,15 @@ class Share(msgspec.Struct, frozen=True):
     ledgers: dict[int, Mapping[int, Ranges]]
 
 
-class Shares:
+class IdsByBroker:
     """Groups message ids by broker and partition."""
 
     def __init__(self, topics: Topics, brokers: Brokers) -> None:
         self._topics = topics
         self._brokers = brokers
 
-    def of(self, topic_name: TopicName, message_ids: Iterable[MessageID]) -> list[Share]:
-        """The shares of a call, in the order of their brokers' names.
+    def of(self, topic_name: TopicName, message_ids: Iterable[MessageID]) -> list[BrokerIds]:
+        """The message ids of a call by broker, in the order of the brokers' names.
 
         Raises:
             TopicNotFound, PartitionNotFound: there is none.
@@ -56,14 +56,14 @@ class Shares:
             offsets.append(message_id.entry_id + message_id.batch_index)
         if max(by_partition, default=0) >= len(topic.brokers):
             topic = self._topics.get(topic_name, fresh=True)
-        shares: dict[str, Share] = {}
+        found: dict[str, BrokerIds] = {}
         for number, named in by_partition.items():
             location = self._brokers.locate(topic, number)
-            share = shares.setdefault(
-                location.database.name, Share(location.database, topic, {}, {})
+            ids = found.setdefault(
+                location.database.name, BrokerIds(location.database, topic, {}, {})
             )
             ledgers = {each: Ranges.of_offsets(its) for each, its in named.items()}
             together = chain.from_iterable(ranges.runs for ranges in ledgers.values())
-            share.ledgers[location.partition_id] = ledgers
-            share.offsets[location.partition_id] = Ranges.of(together)
-        return [shares[name] for name in sorted(shares)]
+            ids.ledgers[location.partition_id] = ledgers
+            ids.offsets[location.partition_id] = Ranges.of(together)
+        return [found[name] for name in sorted(found)]
