@@ -121,7 +121,7 @@ def databases(postgres: EmbeddedPostgres) -> Iterator[Databases]:
     wiring.engine().migrate()
     found.keep_seeds()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.postgres.database.ConnectionPool", KeptPool)
+        patch.setattr("engine.postgres.connections.ConnectionPool", KeptPool)
         # However slow the machine is, a run hears of what its brokers did.
         patch.setattr("engine.coordinator.finalization._PATIENCE_SECONDS", 60.0)
         patch.setattr("engine.inspect.standing.PATIENCE_SECONDS", 60.0)

@@ -59,7 +59,7 @@ def test_a_request_waits_once_for_the_broker_whatever_parts_its_answer_has(
     world: Caller, engine: Engine, own: str, down: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = [name for name, (method, _, _) in REQUESTS.items() if method == "GET"]
-    pool = engine._brokers.get(down)._pool
+    pool = engine._brokers.get(down)._connections.pool
     connect = pool.getconn
     waits: list[str] = []
     for name in reads:
@@ -77,7 +77,7 @@ def test_a_request_waits_once_for_the_broker_whatever_parts_its_answer_has(
 def test_a_request_that_waits_on_purpose_asks_again_and_waits_for_the_broker_once(
     world: Caller, engine: Engine, down: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = engine._brokers.get(down)._pool
+    pool = engine._brokers.get(down)._connections.pool
     connect = pool.getconn
     mine = threading.get_ident()
     patience: list[float | None] = []

@@ -278,7 +278,7 @@ class Run:
 
 def _time_out(database: Database) -> None:
     """As if the time had come, under the locks: others are at work."""
-    with database._borrowed() as connection, connection.transaction():
+    with database._connections.lent() as connection, connection.transaction():
         connection.execute("UPDATE broker.subscription SET consumer_until = 'epoch'")
         connection.execute(
             "SELECT FROM broker.cursor ORDER BY subscription_id, partition_id FOR UPDATE"

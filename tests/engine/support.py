@@ -193,7 +193,7 @@ def received(engine: Engine, consumer: str = "c1", **options: Any) -> list[str]:
 
 def sql(database: Database, statement: str, *params: object) -> list[Any]:
     """Run a statement of the test's own, to control what only time or a crash would change."""
-    with database._borrowed() as connection:
+    with database._connections.lent() as connection:
         cursor = connection.execute(cast("Any", statement), params)
         return cursor.fetchall() if cursor.description is not None else []
 
@@ -204,7 +204,7 @@ def coordinator_sql(engine: Engine, statement: str, *params: object) -> list[Any
 
 def forged(engine: Engine, statement: str, *params: object) -> None:
     """Bring about on the coordinators' database what its triggers refuse to everybody."""
-    with engine.database._borrowed() as connection, connection.transaction():
+    with engine.database._connections.lent() as connection, connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")
         connection.execute(cast("Any", statement), params)
 
@@ -361,7 +361,7 @@ def unreachable(engine: Engine, broker: str, *, patience: float = 0.05) -> Itera
         unavailable=known._unavailable,
         pool_size=1,
     )
-    dead._pool.timeout = patience
+    dead._connections.pool.timeout = patience
     engine._brokers._databases[broker] = dead
     try:
         yield

@@ -219,7 +219,7 @@ def test_a_page_waits_once_for_a_broker_that_is_away_and_none_fails(
         if row.name == "settings-user":
             continue  # Of a user that the tests of the browser make.
         with unreachable(engine, away):
-            waited = counted(monkeypatch, engine._brokers.get(away)._pool)
+            waited = counted(monkeypatch, engine._brokers.get(away)._connections.pool)
             answer = admin.get(row.address.format(**names))
         if answer.status_code not in {row.status, 503} or len(waited) > 1:
             wrong[row.name] = (answer.status_code, len(waited))

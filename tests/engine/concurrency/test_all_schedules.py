@@ -257,7 +257,9 @@ ALWAYS = ("append and commit", "two transactions' acks")
 
 @pytest.fixture
 def watch(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(str(engine.database._pool.conninfo), autocommit=True) as connection:
+    with psycopg.connect(
+        str(engine.database._connections.pool.conninfo), autocommit=True
+    ) as connection:
         yield connection
 
 

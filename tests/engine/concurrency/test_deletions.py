@@ -383,7 +383,7 @@ def test_a_deletion_waits_for_a_consumer_that_waits_for_nothing(engine: Engine, 
     engine.produce(P0, batch("a"))
     received(engine)
     database = broker(engine)
-    with psycopg.connect(str(database._pool.conninfo)) as consumer:
+    with psycopg.connect(str(database._connections.pool.conninfo)) as consumer:
         consumer.execute("SET lock_timeout = '100ms'")
         consumer.execute("SELECT FROM broker.cursor FOR UPDATE")
         deletion = Background(
@@ -416,7 +416,7 @@ def test_who_locks_cursors_of_several_subscriptions_takes_the_order_of_an_end(
         "SELECT FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)"
         " WHERE s.name = %s FOR UPDATE OF c"
     )
-    with psycopg.connect(str(database._pool.conninfo)) as end:
+    with psycopg.connect(str(database._connections.pool.conninfo)) as end:
         end.execute("SET lock_timeout = '100ms'")
         end.execute(cursor_of, ["a"])
         other = Background(
@@ -451,7 +451,7 @@ def test_a_forced_deletion_that_meets_an_end_in_a_deadlock_is_done_once_more(
             return engine.topics.delete(TOPIC, force=True)
         return engine.subscriptions.delete(SUBSCRIPTION, force=True)
 
-    with psycopg.connect(str(engine.database._pool.conninfo)) as end:
+    with psycopg.connect(str(engine.database._connections.pool.conninfo)) as end:
         end.execute("SET deadlock_timeout = '1min'")  # the other one is to fail
         end.execute(row_of, [joined[1].sequence])
         deletion = Background(engine.database, delete)

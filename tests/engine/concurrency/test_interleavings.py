@@ -171,7 +171,7 @@ def test_a_decision_that_waits_for_a_participant_ends_it_too(engine: Engine) -> 
     txn = open_txn(engine)
     database = engine.database
     topic_id = engine.topics.get(TOPIC).topic_id
-    with psycopg.connect(str(database._pool.conninfo)) as joining:
+    with psycopg.connect(str(database._connections.pool.conninfo)) as joining:
         joining.execute("SELECT FROM coordinator.transaction FOR SHARE")
         ended = Background(database, lambda: engine.coordinator.end(txn, COMMIT))
         ended.waits()
@@ -489,7 +489,7 @@ def test_a_join_that_waits_takes_what_is_left_and_does_not_deadlock(engine: Engi
         " (tc_id, sequence, topic_id, topic, partition, broker)"
         " VALUES (0, 0, %s, %s, %s, 'broker-1') ON CONFLICT DO NOTHING"
     )
-    with psycopg.connect(str(engine.database._pool.conninfo)) as first:
+    with psycopg.connect(str(engine.database._connections.pool.conninfo)) as first:
         first.execute(insert, [topic_id, str(TOPIC), 0])
         second = Background(
             engine.database, lambda: engine.coordinator.add_partitions(txn, [P1, P0])
@@ -631,7 +631,7 @@ def test_who_stops_a_partition_waits_for_a_sweep_of_its_sidecar_log_that_waits_f
     make_topic(engine, buffer=BufferKind.SIDECAR)
     engine.produce(P0, batch("a"), txn_id=open_txn(engine))
     database = broker(engine)
-    with psycopg.connect(str(database._pool.conninfo)) as sweep:
+    with psycopg.connect(str(database._connections.pool.conninfo)) as sweep:
         sweep.execute("SET lock_timeout = '100ms'")
         sweep.execute("SELECT FROM broker.partition WHERE sidecar_of IS NOT NULL FOR NO KEY UPDATE")
         stopping = Background(
@@ -703,7 +703,7 @@ def test_a_cursor_that_falls_behind_while_retention_moves_others_waits_for_who_c
 
     with monkeypatch.context() as patch:
         patch.setattr(Session, "all", claimed_beside)
-        with psycopg.connect(str(broker(engine)._pool.conninfo)) as claim:
+        with psycopg.connect(str(broker(engine)._connections.pool.conninfo)) as claim:
             step = partial(broker(engine).retrying, retention._advance_cursors)
             sweep = Background(broker(engine), step)
             with suppress(AssertionError):  # it need not wait for the claim

@@ -420,7 +420,7 @@ def test_nobody_who_joins_waits_for_a_deletion_that_waits_for_who_makes_partitio
 ) -> None:
     """The latter asks brokers, which may take long."""
     make_topic(engine)
-    with psycopg.connect(str(engine.database._pool.conninfo)) as making:
+    with psycopg.connect(str(engine.database._connections.pool.conninfo)) as making:
         making.execute("SET lock_timeout = '100ms'")
         making.execute("SELECT FROM coordinator.topic FOR NO KEY UPDATE")
         deletion = Background(engine.database, lambda: engine.topics.delete(TOPIC))
@@ -451,7 +451,7 @@ def test_who_moves_the_start_of_a_log_locks_its_record_before_its_head(
             return retention._expire(database, due)
         return retention.drop_emptied(database, due.partition_id, changes=0)
 
-    with psycopg.connect(str(database._pool.conninfo)) as operator:
+    with psycopg.connect(str(database._connections.pool.conninfo)) as operator:
         operator.execute("SET lock_timeout = '100ms'")
         operator.execute(
             "SELECT FROM broker.partition WHERE partition_id = %s FOR NO KEY UPDATE", key

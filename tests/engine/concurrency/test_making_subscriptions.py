@@ -179,7 +179,7 @@ def test_a_catalog_that_is_lost_while_a_subscription_is_deleted_is_told_as_such(
     make_topic(engine)
     subscribe(engine)
     engine.coordinator.add_subscriptions(open_txn(engine), [SUBSCRIPTION])
-    with psycopg.connect(str(engine.database._pool.conninfo)) as end:
+    with psycopg.connect(str(engine.database._connections.pool.conninfo)) as end:
         end.execute("SELECT FROM coordinator.txn_subscription FOR UPDATE")
         deletion = Background(
             engine.database, lambda: engine.subscriptions.delete(SUBSCRIPTION, force=True)

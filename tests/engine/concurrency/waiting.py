@@ -66,7 +66,7 @@ class Background:
 @contextmanager
 def while_open(database: Database, statement: str, *params: object) -> Iterator[None]:
     """Keep a transaction open that has run a statement; commit it at the end of the block."""
-    with psycopg.connect(str(database._pool.conninfo)) as connection:
+    with psycopg.connect(str(database._connections.pool.conninfo)) as connection:
         connection.execute(statement.encode(), params)
         yield
 

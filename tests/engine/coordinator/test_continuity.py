@@ -73,7 +73,7 @@ def produced(engine: Engine, payload: str) -> TxnID:
 
 
 def let_a_moment_pass(engine: Engine) -> None:
-    for connection in engine.database._pool_cache._at_hand:
+    for connection in engine.database._connections._pool_cache._at_hand:
         connection.admitted_until -= 5.0
 
 

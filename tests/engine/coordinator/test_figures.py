@@ -149,7 +149,7 @@ def test_what_cannot_be_written_waits_for_the_next_time(
         unavailable=CoordinatorUnavailable,
         pool_size=1,
     )
-    database._pool.timeout = 0.05
+    database._connections.pool.timeout = 0.05
     with monkeypatch.context() as patched:
         patched.setattr(engine.figures, "_database", database)
         engine.figures.write()

@@ -21,7 +21,7 @@ def nowhere() -> Iterator[Database]:
         unavailable=CoordinatorUnavailable,
         pool_size=1,
     )
-    found._pool.timeout = 0.05
+    found._connections.pool.timeout = 0.05
     yield found
     found.close()
 
@@ -37,7 +37,7 @@ def test_who_has_waited_in_vain_is_told_the_same_at_once(
 ) -> None:
     with absences.remembered():
         first = refusal(nowhere)
-        monkeypatch.setattr(nowhere._pool, "getconn", None)  # Nobody is to ask it.
+        monkeypatch.setattr(nowhere._connections.pool, "getconn", None)  # Nobody is to ask it.
         assert refusal(nowhere) == first
     monkeypatch.undo()
     assert absences.reason("test") is None

@@ -24,6 +24,7 @@ from engine.model.errors import (
     TimeLimitExceeded,
 )
 from engine.postgres import deadlines
+from engine.postgres.connection import Connection
 from engine.postgres.database import Database
 from engine.postgres.prepared import INT4, Prepared
 from engine.postgres.session import Session
@@ -232,7 +233,7 @@ def test_an_unreachable_server_is_unavailable_without_its_password() -> None:
         unavailable=CoordinatorUnavailable,
         pool_size=1,
     )
-    nowhere._pool.timeout = 0.05
+    nowhere._connections.pool.timeout = 0.05
     with pytest.raises(CoordinatorUnavailable) as refused, nowhere.session() as session:
         session.all("unsafe_settings")
     nowhere.close()
@@ -263,9 +264,9 @@ def test_who_gets_no_connection_is_told_what_the_server_says_and_not_where_it_is
 def test_who_waits_for_others_is_told_nothing_of_a_server_that_has_answered_since(
     database: Database, pool_size: int
 ) -> None:
-    database._note_refusal(pg.OperationalError("the server failed: FATAL: it starts."))
+    database._connections._note_refusal(pg.OperationalError("the server failed: FATAL: it starts."))
     with database.session():
-        database._pool.timeout = 0.05
+        database._connections.pool.timeout = 0.05
         with pytest.raises(CoordinatorUnavailable) as refused, database.session():
             pass
     assert "FATAL" not in refused.value.message
@@ -349,11 +350,13 @@ def test_after_a_rush_for_more_connections_than_there_are_those_go_on_at_hand(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with database.session(), database.session():
-        database._pool.timeout = 0.05
+        database._connections.pool.timeout = 0.05
         with pytest.raises(CoordinatorUnavailable), database.session():
             pass
     with monkeypatch.context() as patch:
-        patch.setattr(database._pool, "getconn", lambda _: pytest.fail("asked the pool"))
+        patch.setattr(
+            database._connections.pool, "getconn", lambda _: pytest.fail("asked the pool")
+        )
         with database.session() as one, database.session() as two:
             assert one.one("one") == two.one("one") == (1,)
 
@@ -459,18 +462,18 @@ def test_a_server_that_takes_writes_no_more_costs_its_connections(
             other.execute("DROP SEQUENCE read_only_seq")
 
 
-def asked_for_admission(database: Database, *answers: float | EngineError) -> list[str]:
+def asked_for_admission(database: Database, *answers: float | EngineError) -> list[int]:
     """What the database is asked by; it gives these answers, the last one for ever."""
-    asked: list[str] = []
+    asked: list[int] = []
 
-    def admit(session: Session) -> float:
-        asked.append(session.all("backend")[0].pid)
+    def admit(connection: Connection) -> float:
+        asked.append(connection.info.backend_pid)
         answer = answers[min(len(asked), len(answers)) - 1]
         if isinstance(answer, EngineError):
             raise answer
         return answer
 
-    database._admit = admit
+    database._connections._admit = admit
     return asked
 
 
@@ -520,22 +523,24 @@ def test_an_admission_counts_from_when_it_is_given(
 ) -> None:
     now = [100.0]
     asked = asked_for_admission(database, 5.0)
-    admit = database._admit
+    admit = database._connections._admit
 
-    def slowly(session: Session) -> float:
+    def slowly(connection: Connection) -> float:
         assert admit is not None
         now[0] += 60
-        return admit(session)
+        return admit(connection)
 
-    database._admit = slowly
-    monkeypatch.setattr("engine.postgres.database.time", SimpleNamespace(monotonic=lambda: now[0]))
+    database._connections._admit = slowly
+    monkeypatch.setattr(
+        "engine.postgres.connections.time", SimpleNamespace(monotonic=lambda: now[0])
+    )
     ways_in(database)
     assert len(asked) == 1
 
 
 def test_who_has_no_time_left_does_not_wait_for_anothers_admission(database: Database) -> None:
     asked = asked_for_admission(database, math.inf)
-    with database._admission, deadlines.within(0.01), pytest.raises(TimeLimitExceeded):
+    with database._connections._admission, deadlines.within(0.01), pytest.raises(TimeLimitExceeded):
         database.transaction().__enter__()
     assert asked == []
     assert answer(database) == (1,)
@@ -546,7 +551,7 @@ def test_a_standby_is_asked_about_once_it_takes_writes(
 ) -> None:
     asked = asked_for_admission(database, math.inf)
     with monkeypatch.context() as patch:
-        patch.setattr("engine.postgres.database._is_standby", lambda _: True)
+        patch.setattr("engine.postgres.connections._is_standby", lambda _: True)
         ways_in(database)
         assert asked == []
     assert ways_in(database) == asked * 5

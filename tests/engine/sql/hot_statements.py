@@ -306,7 +306,7 @@ def undone(session: Session) -> Iterator[None]:
 
 @contextmanager
 def connected(database: Database) -> Iterator[Session]:
-    with database._borrowed() as connection:
+    with database._connections.lent() as connection:
         yield Session(connection, database._queries)
 
 

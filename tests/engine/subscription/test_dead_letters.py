@@ -713,7 +713,7 @@ def test_a_broker_that_is_away_costs_a_sweep_one_refusal(
     interrupted(engine, monkeypatch, SUBSCRIPTION, *names)
     away = engine.topics.get(DEAD).brokers[0]
     with unreachable(engine, away):
-        pool = engine._brokers.get(away)._pool
+        pool = engine._brokers.get(away)._connections.pool
         asked: list[object] = []
         connect = pool.getconn
         monkeypatch.setattr(pool, "getconn", lambda *a, **k: (asked.append(a), connect(*a, **k))[1])

@@ -395,7 +395,7 @@ def test_an_old_memory_is_not_used(consumed: Engine, monkeypatch: pytest.MonkeyP
 def test_what_a_crash_has_taken_back_is_not_believed(
     consumed: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consumed.log.locate(P0).database.connections += 1  # as every one is new after a crash
+    consumed.log.locate(P0).database._connections.made += 1  # as every one is new after a crash
     with asked(monkeypatch) as names:
         assert received(consumed, max_messages=1) == ["c"]
     assert names == ["read_cursors", "store_dispatch"]
