@@ -19,7 +19,7 @@ from engine.model.transaction import ParticipantState, PartitionParticipant, Tra
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction, TxnStatus, refuse_opposite_end
 from engine.postgres.database import Database
-from engine.postgres.session import Params, Row
+from engine.postgres.session import Params, Row, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,26 +185,10 @@ def _on_broker(
     actions: Collection[TxnAction],
 ) -> tuple[dict[PartitionName, dict[TxnAction, PartitionImpact]], list[_Held]]:
     txn_id = transaction.txn_id
-    key: Params = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
     database = reading.brokers.get(members.broker)
-    with reading.views(database, [part.partition for part in members.parts]) as (
-        session,
-        views,
-    ):
-        asked: list[tuple[str, Params]] = [("acks_of_txn", key)] if members.acknowledges else []
-        for view in views:
-            here: Params = {"partition_id": view.partition_id}
-            # The first two ongoing ones are enough: one of them is not this transaction.
-            asked += [
-                ("ongoing", {**here, "above": -1, "limit": 2}),
-                ("ongoing_of_txn", {**here, **key}),
-            ]
-        rows = iter(session.batch(*asked))
-        acks = next(rows) if members.acknowledges else []
-        standing = [
-            _standing(view, txn_id, part, next(rows), next(rows))
-            for view, part in zip(views, members.parts, strict=True)
-        ]
+    partitions = [part.partition for part in members.parts]
+    with reading.views(database, partitions) as (session, views):
+        standing, acks = _what_stands(session, views, members, txn_id)
         counting = {
             (each.view.partition, action): each.view.counting(
                 [each.after + 1], but=txn_id if action is TxnAction.ABORT else None
@@ -214,8 +198,8 @@ def _on_broker(
             if each.after > each.view.stable_position
         }
         ranged = [row for row in acks if _is_ranged(row)]
-        more = [*counting.values(), *map(_invisible_to, ranged)]
-        rows = iter(session.batch(*more) if more else ())
+        asked = [*counting.values(), *map(_invisible_to, ranged)]
+        rows = iter(session.batch(*asked) if asked else ())
         counts = {which: counted(next(rows), 1)[0] for which in counting}
         unseen = [next(rows) for _ in ranged]
     parts = {
@@ -229,6 +213,28 @@ def _on_broker(
     for row, found in zip(ranged, unseen, strict=True):
         held.append(_Held(row, row.ranges - found[0].ranges if found else row.ranges))
     return parts, held
+
+
+def _what_stands(
+    session: Session, views: Sequence[View], members: _Members, txn_id: TxnID
+) -> tuple[list[_Standing], list[Row]]:
+    """A transaction in each partition, and what it holds in PENDING_ACK: rows of ``acks_of_txn``.
+    One round trip."""
+    key: Params = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
+    asked: list[tuple[str, Params]] = [("acks_of_txn", key)] if members.acknowledges else []
+    for view in views:
+        here: Params = {"partition_id": view.partition_id}
+        # The first two ongoing ones are enough: one of them is not this transaction.
+        asked += [
+            ("ongoing", {**here, "above": -1, "limit": 2}),
+            ("ongoing_of_txn", {**here, **key}),
+        ]
+    rows = iter(session.batch(*asked))
+    acks = next(rows) if members.acknowledges else []
+    return [
+        _standing(view, txn_id, part, next(rows), next(rows))
+        for view, part in zip(views, members.parts, strict=True)
+    ], acks
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.log.brokers import Brokers, Location, Recover
 from engine.log.committed_order import in_committed_order, readable
 from engine.log.entries import (
+    AbortedSpans,
     Opening,
     kind_of,
     marker_of,
@@ -16,7 +17,7 @@ from engine.log.entries import (
 from engine.log.retry import retry_if_recreated, retry_once_on
 from engine.log.statements import FetchRow
 from engine.log.topics import Topics
-from engine.log.windows import Windows
+from engine.log.windows import Window, Windows
 from engine.model.errors import (
     InvalidRequest,
     LogTruncated,
@@ -152,28 +153,20 @@ class LogReader:
             committed=committed,
         )
         _require_same_log(location, partition, start, head)
-        messages: list[StoredMessage] = []
-        markers: list[Marker] = []
-        from_offset, upper, spans = window.lower, window.upper, window.aborted
-        next_offset = min(window.end, upper) if window.entries else from_offset
-        within = from_offset, min(upper, head.stable_position + 1) if committed else upper
-        opening = Opening(self.offloaded, size)
-        for entry in window.entries:
-            if kind_of(entry) is not EntryKind.DATA:
-                markers.append(marker_of(entry))
-                continue
-            if committed and not keep_aborted and spans.cover(entry):
-                continue
-            contents = opening.contents(entry, is_first=entry.first_offset <= from_offset)
-            if contents is None:
-                next_offset = entry.first_offset
-                break
-            messages += messages_of(entry, partition.number, contents, within=within)
-        relevant = spans.begun(from_offset, next_offset)
+        upper = min(window.upper, head.stable_position + 1) if committed else window.upper
+        messages, next_offset = _opened(
+            window,
+            partition.number,
+            Opening(self.offloaded, size),
+            upper=upper,
+            left_out=window.aborted if committed and not keep_aborted else AbortedSpans(()),
+        )
         return Fetched(
-            messages=tuple(messages),
-            markers=tuple(markers) if keep_aborted else None,
-            aborted_transactions=relevant if committed else None,
+            messages=messages,
+            markers=_markers(window, next_offset) if keep_aborted else None,
+            aborted_transactions=(
+                window.aborted.begun(window.lower, next_offset) if committed else None
+            ),
             stable_position=head.stable_position,
             last_offset=head.next_offset - 1,
             next_offset=next_offset,
@@ -304,6 +297,30 @@ class LogReader:
         if max_bytes is not None and max_bytes < 1:
             raise InvalidRequest("max_bytes must be 1 or more.", field="max_bytes")
         return min(max_bytes or MAX_OFFSET, self._settings.max_fetch_bytes)
+
+
+def _opened(
+    window: Window, number: int, opening: Opening, *, upper: int, left_out: AbortedSpans
+) -> tuple[tuple[StoredMessage, ...], int]:
+    """The messages of a window below ``upper``, up to the first batch that the answer ends before,
+    and the offset at which the next fetch goes on. ``number`` is the partition's."""
+    messages: list[StoredMessage] = []
+    for entry in window.entries:
+        if kind_of(entry) is not EntryKind.DATA or left_out.cover(entry):
+            continue
+        contents = opening.contents(entry, is_first=entry.first_offset <= window.lower)
+        if contents is None:
+            return tuple(messages), entry.first_offset
+        messages += messages_of(entry, number, contents, within=(window.lower, upper))
+    return tuple(messages), min(window.end, window.upper) if window.entries else window.lower
+
+
+def _markers(window: Window, upper: int) -> tuple[Marker, ...]:
+    return tuple(
+        marker_of(entry)
+        for entry in window.entries
+        if kind_of(entry) is not EntryKind.DATA and entry.first_offset < upper
+    )
 
 
 def _cursor(
