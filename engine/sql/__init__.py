@@ -2,6 +2,10 @@
 
 A query file holds blocks that begin with ``-- name --`` and a comment; Python asks for a statement
 by its name. Nothing builds SQL from strings.
+
+A migration is applied once, in the order of the names, and is never renamed: its name says that it
+has been. A function's file is applied whenever its text has changed. Where its parameters or its
+answer have changed, it drops what it was before, which ``CREATE OR REPLACE`` would keep or refuse.
 """
 
 from __future__ import annotations
