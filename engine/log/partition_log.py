@@ -15,7 +15,7 @@ from engine.log.fetching import LogReader
 from engine.log.questions import Question
 from engine.log.retry import require_joined, retry_if_recreated
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
-from engine.log.topics import MAX_PARTITIONS, Topics
+from engine.log.topics import Topics
 from engine.model import batch
 from engine.model.errors import (
     BrokerUnavailable,
@@ -185,24 +185,14 @@ class PartitionLogs(LogReader):
             rows[0], location.database.name, marks, snapshot[0] if snapshot else None
         )
 
-    def statuses(self, topic_name: TopicName) -> tuple[PartitionStatus, ...]:
-        """Positions of all partitions of a topic, in order; one snapshot per broker.
-
-        Raises:
-            PartitionUnavailable: a broker cannot be reached.
-        """
-        statuses, failures = self.reachable_statuses(topic_name, range(MAX_PARTITIONS))
-        for error in failures.values():
-            raise error
-        return statuses
-
-    def reachable_statuses(
+    def statuses(
         self, topic_name: TopicName, numbers: range
     ) -> tuple[tuple[PartitionStatus, ...], dict[PartitionName, PartitionUnavailable]]:
-        """As :meth:`statuses`, for those partitions among ``numbers`` that exist.
+        """The positions of those partitions of a topic, among ``numbers``, that exist; one snapshot
+        per broker.
 
         Returns:
-            The statuses from brokers that answer, and the error of each other partition.
+            The statuses of those that can be asked, in order, and the error of each other one.
         """
         topic = self.topics.get(topic_name, fresh=True)
         found: list[PartitionStatus] = []
@@ -251,13 +241,6 @@ class PartitionLogs(LogReader):
             items=tuple(indexed_txn(row) for row in rows if row.aborted),
             next_cursor=encode_cursor(rows[-1].last_offset + 1) if more else None,
         )
-
-    def indexed(
-        self, partition: PartitionName, from_offset: int, upper_offset: int
-    ) -> tuple[IndexedTxn, ...]:
-        """See :func:`engine.log.questions.indexed`."""
-        [found] = self.look(partition, questions.indexed(from_offset, upper_offset))
-        return found
 
     def producers(self, partition: PartitionName, limit: int = 50) -> tuple[Producer, ...]:
         """The producers that have given a name, by name, with their newest batch."""

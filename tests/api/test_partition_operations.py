@@ -82,7 +82,7 @@ def test_a_partition_that_is_damaged_goes_offline_and_those_beside_it_are_served
     answer = operator.post(f"{_PARTITION}/offline", _WHY)
     assert answer.is_problem(503, "PartitionUnavailable")
     assert (newest().result, json.loads(newest().after)) == ("done", {"state": "offline"})
-    statuses, failures = engine.log.reachable_statuses(TopicName.parse(TOPIC), range(9))
+    statuses, failures = engine.log.statuses(TopicName.parse(TOPIC), range(9))
     assert [status.partition.number for status in statuses] == [1, 2]
     assert [name.number for name in failures] == [0]
     monkeypatch.undo()

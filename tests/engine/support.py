@@ -13,9 +13,11 @@ import msgspec
 
 from engine import Engine
 from engine.coordinator.archive import Archive
+from engine.log import questions
 from engine.log.brokers import FILES, Location
 from engine.model import dispatch
 from engine.model.message import MessageID, NewMessage, StoredMessage
+from engine.model.partition import IndexedTxn, PartitionStatus
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import Topic, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -185,6 +187,21 @@ def consume(engine: Engine, txn_id: TxnID, number: int = 1) -> list[MessageID]:
     assert taken
     engine.acknowledge(SUBSCRIPTION, "c1", taken, txn_id=txn_id)
     return taken
+
+
+def indexed_txns(
+    engine: Engine, partition: PartitionName, lower: int, upper: int
+) -> tuple[IndexedTxn, ...]:
+    """Ended transactions whose marker stands in [lower, upper), in order."""
+    [found] = engine.log.look(partition, questions.indexed(lower, upper))
+    return found
+
+
+def statuses(engine: Engine) -> tuple[PartitionStatus, ...]:
+    """Of all partitions of the topic, none of which may be unavailable."""
+    found, failures = engine.log.statuses(TOPIC, range(100))
+    assert failures == {}
+    return found
 
 
 def received(engine: Engine, consumer: str = "c1", **options: Any) -> list[str]:

@@ -11,6 +11,7 @@ from engine.model.subscription import CursorStatus
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import Outcome, TxnAction
+from tests.engine.support import indexed_txns
 from tests.model.coordinators import Txn
 from tests.model.partitions import Fetched as ModelFetched
 from tests.model.partitions import MarkerPartition
@@ -192,7 +193,7 @@ def _compare_index(engine: Engine, name: PartitionName, partition: MarkerPartiti
     same(
         [
             (row.txn_id, row.outcome, row.first_offset, row.last_offset, row.last_stable_offset)
-            for row in engine.log.indexed(name, 0, _ALL)
+            for row in indexed_txns(engine, name, 0, _ALL)
         ],
         [
             (row.txn_id, outcomes[row.action], row.first, row.last, row.lso)

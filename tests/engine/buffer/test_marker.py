@@ -20,6 +20,7 @@ from tests.engine.support import (
     broker_sql,
     end_txns,
     fetched,
+    indexed_txns,
     make_topic,
     pass_over_orphans,
 )
@@ -83,7 +84,7 @@ def test_the_index_of_any_log_is_in_order_with_a_marker_for_each_row(
         partition.run([step])
         if isinstance(step, End):
             stable_at[len(partition.model.log) - 1] = partition.model.stable_position + 1
-    rows = engine.log.indexed(partition.name, 0, 10_000)
+    rows = indexed_txns(engine, partition.name, 0, 10_000)
     log = partition.model.log
     assert [row.last_offset for row in rows] == sorted({row.last_offset for row in rows})
     for row in rows:
@@ -111,7 +112,7 @@ def test_a_repeated_end_answers_the_same_and_writes_no_second_marker(
     assert ended(engine, (T1, action)) == [first]
     assert ended(engine, (T1, action), (T1, action)) == [first, first]
     assert engine.log.status(P0).last_offset == 2
-    assert len(engine.log.indexed(P0, 0, 100)) == 1
+    assert len(indexed_txns(engine, P0, 0, 100)) == 1
 
 
 @pytest.mark.parametrize("action", TxnAction)
@@ -124,7 +125,7 @@ def test_the_opposite_end_after_the_first_is_refused(engine: Engine, action: Txn
     assert refused.error == "opposite"
     assert engine.log.status(P0).last_offset == 1
     expected = Outcome.COMMITTED if action is COMMIT else Outcome.ABORTED
-    assert [row.outcome for row in engine.log.indexed(P0, 0, 9)] == [expected]
+    assert [row.outcome for row in indexed_txns(engine, P0, 0, 9)] == [expected]
 
 
 def test_one_command_refused_does_not_hinder_the_others(engine: Engine) -> None:
@@ -144,7 +145,7 @@ def test_an_empty_participant_gets_a_marker_and_no_index_row(engine: Engine) -> 
     [result] = ended(engine, (T1, COMMIT))
     assert (result.messages, result.marker_offset, result.first_offset) == (0, 0, None)
     assert kinds(engine) == [EntryKind.TXN_COMMIT]
-    assert engine.log.indexed(P0, 0, 9) == ()
+    assert indexed_txns(engine, P0, 0, 9) == ()
     assert engine.log.status(P0).stable_position == 0
 
 
@@ -227,7 +228,7 @@ def test_the_low_water_mark_aborts_all_orphans_of_its_coordinator_and_no_other(
     write(engine, TxnID(0, 9), "open")
     ended(engine, (T3, COMMIT), mark=2)
     assert [ongoing.txn_id for ongoing in engine.log.ongoing(P0)] == [OTHER, TxnID(0, 9)]
-    assert [(row.txn_id, row.outcome) for row in engine.log.indexed(P0, 0, 99)] == [
+    assert [(row.txn_id, row.outcome) for row in indexed_txns(engine, P0, 0, 99)] == [
         (T3, Outcome.COMMITTED),
         (T1, Outcome.ABORTED),
         (T2, Outcome.ABORTED),

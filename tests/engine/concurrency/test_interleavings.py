@@ -45,6 +45,7 @@ from tests.engine.support import (
     end_txns,
     fetched,
     finalize,
+    indexed_txns,
     make_topic,
     open_txn,
     overdue,
@@ -82,7 +83,7 @@ def test_an_append_that_waits_for_the_marker_is_refused(engine: Engine) -> None:
         assert fetched(engine) == ["a"]
     else:  # it came first, and so belongs to the transaction
         assert fetched(engine) == ["a", "b"]
-    [row] = engine.log.indexed(P0, 0, 100)
+    [row] = indexed_txns(engine, P0, 0, 100)
     assert row.last_offset == engine.log.status(P0).last_offset
 
 
@@ -242,7 +243,7 @@ def test_finalizers_at_once_are_harmless(engine: Engine, deadlocks: list[str]) -
             operations = [record.metadata_op for record in engine.coordinator.log(txn)]
             assert operations.count(MetadataOp.UPDATE) == 2
     for partition in (P0, P1):
-        rows = engine.log.indexed(partition, 0, 10_000)
+        rows = indexed_txns(engine, partition, 0, 10_000)
         assert len(rows) == len({row.txn_id for row in rows}) == 36
         assert engine.log.status(partition).last_offset == 36 * 2 - 1
         assert len(fetched(engine, partition)) == 18

@@ -33,6 +33,7 @@ from tests.engine.support import (
     end_txns,
     fetched,
     finalize,
+    indexed_txns,
     lose_derived_state,
     make_topic,
     open_txn,
@@ -96,7 +97,7 @@ def test_transactions_are_carried_out_in_the_order_of_their_decisions(engine: En
         TxnStatus.COMMITTING,
     ]
     finalize(engine)
-    by_marker = [row.txn_id for row in engine.log.indexed(P0, 0, 100)]
+    by_marker = [row.txn_id for row in indexed_txns(engine, P0, 0, 100)]
     assert by_marker == [txns[index] for index in (2, 0, 3, 1)]
 
 
@@ -196,7 +197,7 @@ def test_coordinators_of_one_run_keep_apart_what_has_the_same_sequence(engine: E
     statuses = [engine.coordinator.get(txn).status for txn in txns]
     assert statuses == [TxnStatus.COMMITTED, TxnStatus.ABORTED, TxnStatus.COMMITTED]
     assert fetched(engine, P1) == [f"of {txns[0]}", f"of {txns[2]}"]
-    assert [row.txn_id for row in engine.log.indexed(P1, 0, 100)] == txns
+    assert [row.txn_id for row in indexed_txns(engine, P1, 0, 100)] == txns
     aborted_ack = ["in"]  # given back
     assert received(engine, "c2") == [*aborted_ack, f"of {txns[2]}", f"of {txns[0]}"]
     written = "SELECT DISTINCT xmin::text AS x FROM broker.entry WHERE kind <> 'D'"

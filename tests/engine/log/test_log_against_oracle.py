@@ -27,6 +27,7 @@ from tests.engine.log.replayed_log import Entry, IndexRow, ReplayedLog, overlap,
 from tests.engine.support import (
     batch,
     end_txns,
+    indexed_txns,
     pass_over_orphans,
     sql,
 )
@@ -151,7 +152,7 @@ def own_batches(answer: Fetched) -> list[FetchedBatch]:
 def compare(partition: RandomPartition, log: ReplayedLog, fetches: int) -> None:
     """Compare what stands in the index, the positions, and ``fetches`` fetches of each kind."""
     engine, name = partition.engine, partition.name
-    indexed = engine.log.indexed(name, 0, log.end + 1)
+    indexed = indexed_txns(engine, name, 0, log.end + 1)
     assert [
         IndexRow(
             row.ledger_id,

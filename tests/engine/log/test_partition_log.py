@@ -28,11 +28,13 @@ from tests.engine.support import (
     batch,
     commit,
     fetched,
+    indexed_txns,
     lose_derived_state,
     make_topic,
     noise,
     open_txn,
     sql,
+    statuses,
     unreachable,
 )
 
@@ -321,7 +323,7 @@ def test_a_status_tells_positions_blocker_and_marks(engine: Engine) -> None:
 def test_statuses_are_one_for_each_partition_in_order_over_all_brokers(engine: Engine) -> None:
     make_topic(engine, partitions=3)
     engine.produce(P1, batch("a"))
-    found = engine.log.statuses(TOPIC)
+    found = statuses(engine)
     assert [status.partition.number for status in found] == [0, 1, 2]
     assert len({status.broker for status in found}) == 2
     assert [status.last_offset for status in found] == [-1, 0, -1]
@@ -331,8 +333,8 @@ def test_statuses_rebuild_what_a_crash_has_emptied(engine: Engine) -> None:
     make_topic(engine, partitions=2)
     engine.produce(P0, batch("a"))
     lose_derived_state(engine)
-    assert [status.state for status in engine.log.statuses(TOPIC)] == [PartitionState.ONLINE] * 2
-    assert [status.last_offset for status in engine.log.statuses(TOPIC)] == [0, -1]
+    assert [status.state for status in statuses(engine)] == [PartitionState.ONLINE] * 2
+    assert [status.last_offset for status in statuses(engine)] == [0, -1]
 
 
 def test_the_index_keeps_both_outcomes_and_its_stable_offset_leaves_out_only_its_own(
@@ -346,7 +348,7 @@ def test_the_index_keeps_both_outcomes_and_its_stable_offset_leaves_out_only_its
     commit(engine, first)
     abort(engine, third)
     commit(engine, second)
-    rows = engine.log.indexed(P0, 0, 100)
+    rows = indexed_txns(engine, P0, 0, 100)
     assert [(row.txn_id, row.outcome, row.last_stable_offset) for row in rows] == [
         (first, Outcome.COMMITTED, 1),
         (third, Outcome.ABORTED, 1),
@@ -361,7 +363,7 @@ def test_an_empty_transaction_leaves_a_marker_and_no_row(engine: Engine) -> None
     engine.coordinator.add_partitions(txn, [P0])
     abort(engine, txn)
     assert engine.log.status(P0).last_offset == 0
-    assert engine.log.indexed(P0, 0, 100) == ()
+    assert indexed_txns(engine, P0, 0, 100) == ()
 
 
 def test_samples_are_taken_when_a_partition_has_moved(engine: Engine) -> None:

@@ -43,10 +43,12 @@ from tests.engine.support import (
     commit,
     coordinator_sql,
     fetched,
+    indexed_txns,
     make_topic,
     open_txn,
     received,
     sql,
+    statuses,
     subscribe,
     texts,
     unreachable,
@@ -76,7 +78,7 @@ def test_partitions_may_grow_and_keep_their_place(engine: Engine) -> None:
     grown, created = engine.topics.create(TOPIC, TopicSettings(partitions=5))
     assert not created
     assert grown.brokers[:2] == before.brokers
-    assert (grown.settings.partitions, len(engine.log.statuses(TOPIC))) == (5, 5)
+    assert (grown.settings.partitions, len(statuses(engine))) == (5, 5)
     assert engine.produce(PartitionName(TOPIC, 4), batch("b")).first_offset == 0
     assert fetched(engine, P1) == ["a"]
 
@@ -446,11 +448,11 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
     ).messages[0],
     "browse": lambda engine: engine.log.browse(P0, 0, 10).messages[0],
     "status": lambda engine: engine.log.status(P0),
-    "statuses": lambda engine: engine.log.statuses(TOPIC)[0],
+    "statuses": lambda engine: statuses(engine)[0],
     "what is ongoing": lambda engine: engine.log.ongoing(P0),
     "segments": lambda engine: engine.log.segments(P0)[0],
     "history": lambda engine: engine.log.history(P0, since=timedelta(minutes=1)),
-    "ended transactions": lambda engine: engine.log.indexed(P0, 0, 10),
+    "ended transactions": lambda engine: indexed_txns(engine, P0, 0, 10),
     "several questions at once": lambda engine: engine.log.look(
         P0, questions.segments(), questions.ended_along([0])
     ),

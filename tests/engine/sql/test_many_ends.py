@@ -9,7 +9,7 @@ import pytest
 
 from engine import Engine
 from engine.model.topic import BufferKind
-from tests.engine.support import P0, batch, broker_sql, make_topic, open_txn
+from tests.engine.support import P0, batch, broker_sql, indexed_txns, make_topic, open_txn
 
 _TXNS = 300
 #: Entries that an end meets; when it walks what was ended before it is half of all.
@@ -47,5 +47,5 @@ def test_what_was_ended_before_is_not_walked_again(
         [row] = session._connection.execute(_MET).fetchall()
     assert [each.error for each in ended] == [None] * _TXNS
     assert row.met <= _FEW * _TXNS
-    log = engine.log.indexed(P0, 0, 10 * _TXNS)
+    log = indexed_txns(engine, P0, 0, 10 * _TXNS)
     assert len(log) == (_TXNS if buffer is BufferKind.MARKER else 0)

@@ -39,7 +39,7 @@ class Partitions(TopicEndpoint):
         `unavailable`."""
         first = 0 if call.query.cursor is None else decode_number(call.query.cursor)
         upto = first + call.query.limit
-        statuses, failures = engine().log.reachable_statuses(self.topic, range(first, upto))
+        statuses, failures = engine().log.statuses(self.topic, range(first, upto))
         partitions = engine().topics.get(self.topic).settings.partitions
         return PartitionSummaries(
             items=[PartitionSummary.of(each) for each in statuses],

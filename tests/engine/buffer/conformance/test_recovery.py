@@ -20,13 +20,13 @@ from tests.engine.buffer.conformance.both_buffers import (
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
-    TOPIC,
     batch,
     broker_sql,
     commit,
     fetched,
     lose_derived_state,
     open_txn,
+    statuses,
     subscribe,
 )
 
@@ -79,7 +79,7 @@ def logs_of(engine: Engine) -> list[tuple[object, object]]:
         lambda engine: engine.log.fetch(P0),
         lambda engine: engine.log.status(P0),
         lambda engine: engine.log.ongoing(P0),
-        lambda engine: engine.log.statuses(TOPIC),
+        statuses,
         lambda engine: engine.receive(SUBSCRIPTION, "c1"),
         lambda engine: engine.inspect.blockers(P0),
     ],
