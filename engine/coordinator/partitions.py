@@ -253,14 +253,14 @@ class PartitionOperations:
         }
 
 
-class _Held(NamedTuple):
+class _Locked(NamedTuple):
     """The record and the head of a partition, locked, with the head of its sidecar log."""
 
     record: Row
     head: Row | None
 
 
-def _hold(session: Session, location: Location, partition: PartitionName) -> _Held:
+def _hold(session: Session, location: Location, partition: PartitionName) -> _Locked:
     records = session.all("hold_with_sidecar", partition_id=location.partition_id)
     if not records:
         raise PartitionNotFound(f"{partition} is gone.")
@@ -268,7 +268,7 @@ def _hold(session: Session, location: Location, partition: PartitionName) -> _He
     sidecar = session.one("sidecar_log", partition_id=location.partition_id)
     if sidecar is not None:
         session.one("lock_head", partition_id=sidecar.partition_id)
-    return _Held(records[0], head)
+    return _Locked(records[0], head)
 
 
 def _ledger(location: Location) -> int | None:

@@ -26,13 +26,13 @@ from engine.postgres.session import Session
 from engine.settings import EngineSettings
 from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
 from engine.subscription.dead_letters import DeadLetters, dying
-from engine.subscription.key_reading import KeyReading
+from engine.subscription.key_selection import KeySelection
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.memory import Unsure
-from engine.subscription.reading import Reading, Room
 from engine.subscription.receiving import ReceiveCall, Received
+from engine.subscription.selection import Room, Selection
 from engine.subscription.state import Change, State
-from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, NO_PARTITION, Due
+from engine.subscription.statements import ALL_OFFLINE, DELIVERABLE, NO_PARTITION, Deliverable
 
 _T = TypeVar("_T")
 _KEPT_LOOKS = 10_000
@@ -60,7 +60,7 @@ class Delivery:
         self._leases = leases
         self._dead_letters = dead_letters
         self._rotation = itertools.count()
-        self._due: dict[tuple[str, int], tuple[float, Sequence[Due]]] = {}
+        self._due: dict[tuple[str, int], tuple[float, Sequence[Deliverable]]] = {}
         #: By broker and subscription, the active consumer in which every partition has
         #: been visited, so that what its predecessor had was given back everywhere.
         self._entered: dict[tuple[str, int], LeaseHolder] = {}
@@ -145,7 +145,7 @@ class Delivery:
             raise unreadable
 
     def _visit(
-        self, place: Place, due: Sequence[Due], holder: LeaseHolder, call: ReceiveCall
+        self, place: Place, due: Sequence[Deliverable], holder: LeaseHolder, call: ReceiveCall
     ) -> SegmentUnreadable | None:
         """Deliver from those partitions of one broker that have given nothing yet, until the call
         is full; answers what is wrong with one whose messages cannot be opened."""
@@ -179,7 +179,7 @@ class Delivery:
             width = min(2 * width, widest) if few and not call.cut else 1
         return unreadable
 
-    def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Due]]:
+    def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Deliverable]]:
         """Find the partitions of one broker that may have something to deliver. Partitions without
         a cursor get one.
 
@@ -202,11 +202,11 @@ class Delivery:
         self._due[_key(place)] = (time.monotonic(), rows)
         return place, rows
 
-    def _ask(self, place: Place, *, taken_over: bool) -> Sequence[Due]:
+    def _ask(self, place: Place, *, taken_over: bool) -> Sequence[Deliverable]:
         rows = place.database.ask(
             DELIVERABLE, place.subscription_id, place.topic.topic_id, taken_over
         )
-        return [Due(*row) for row in rows]
+        return [Deliverable(*row) for row in rows]
 
     def _receive_from(
         self, place: Place, partition_ids: Sequence[int], holder: LeaseHolder, room: Room
@@ -219,11 +219,11 @@ class Delivery:
             changes: list[Change] = []
             left = room
             for before in states:
-                change, reading = self._decide(session, place, before, holder, left)
-                left = reading.left
-                if reading.pieces:
-                    received.pieces.append((change.after, reading.pieces))
-                if reading.is_cut:
+                change, selection = self._decide(session, place, before, holder, left)
+                left = selection.left
+                if selection.pieces:
+                    received.pieces.append((change.after, selection.pieces))
+                if selection.is_cut:
                     received.cut.append(before.partition_id)
                 if change.dead:
                     received.dead.append(before.partition_id)
@@ -250,20 +250,20 @@ class Delivery:
 
     def _decide(
         self, session: Session, place: Place, before: State, holder: LeaseHolder, room: Room
-    ) -> tuple[Change, Reading]:
+    ) -> tuple[Change, Selection]:
         """What becomes of one partition's state, and what the consumer gets of it."""
         state = self._leases.enter(place, before, holder)
         state = state.give_back(state.dispatch.overdue(state.now_ms))
         dead = dying(place.record, state)
         if dead:
             state = state.withdraw(dead).changed(dead=state.dead | dead)
-        after, reading = self._deliver(session, place, state, holder.consumer, room)
+        after, selection = self._deliver(session, place, state, holder.consumer, room)
         target = self._dead_letters.target(place.record, before.number) if dead else 0
-        return Change(before=before, after=after, dead=dead, target=target), reading
+        return Change(before=before, after=after, dead=dead, target=target), selection
 
     def _deliver(
         self, session: Session, place: Place, state: State, consumer: str, room: Room
-    ) -> tuple[State, Reading]:
+    ) -> tuple[State, Selection]:
         """Pick messages and put them in flight to the consumer.
 
         Raises:
@@ -272,28 +272,28 @@ class Delivery:
         files = self._brokers.offloaded
         dispatch = state.dispatch
         if place.record.type == SubscriptionType.KEY_SHARED:
-            keyed = KeyReading(session, state, files, room=room, consumer=consumer)
+            keyed = KeySelection(session, state, files, room=room, consumer=consumer)
             keyed.collect()
-            reading: Reading = keyed
+            selection: Selection = keyed
             queued = Ranges.of_offsets(keyed.queued)
             dispatch = msgspec.structs.replace(
                 dispatch, redeliver=dispatch.redeliver | queued, slots=keyed.slots
             )
         else:
-            reading = Reading(session, state, files, room=room, in_order=place.has_one_consumer)
-            reading.collect()
-        delivered = Ranges.of((piece.lower, piece.upper) for piece in reading.pieces)
-        if state.remembered and not reading.left.is_full:
+            selection = Selection(session, state, files, room=room, in_order=place.has_one_consumer)
+            selection.collect()
+        delivered = Ranges.of((piece.lower, piece.upper) for piece in selection.pieces)
+        if state.remembered and not selection.left.is_full:
             raise Unsure  # there may be more by now
-        dispatch = msgspec.structs.replace(dispatch, read_offset=reading.read_offset).deliver(
+        dispatch = msgspec.structs.replace(dispatch, read_offset=selection.read_offset).deliver(
             delivered, consumer, now_ms=state.now_ms, ack_timeout_ms=place.record.ack_timeout_ms
         )
         after = state.changed(dispatch=dispatch)
-        if reading.skipped:
+        if selection.skipped:
             # What no reader gets is deleted at once, but for offsets that a transaction holds by a
             # cumulative acknowledgement: its end settles those.
-            after = after.delete(Ranges.of(reading.skipped) - after.held)
-        return after, reading
+            after = after.delete(Ranges.of(selection.skipped) - after.held)
+        return after, selection
 
 
 def _refuse(failures: Sequence[EngineError], asked: int) -> None:

@@ -12,14 +12,14 @@ from engine.log.offloaded import OffloadedFiles
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import StoredMessage
 from engine.postgres import deadlines
-from engine.subscription.reading import Piece, Room
+from engine.subscription.selection import Piece, Room
 from engine.subscription.state import State
 
 #: For so long a process uses what it has found deliverable, if that gives it enough messages. So a
 #: partition that had nothing to deliver may be noticed so much later.
 _DUE_SECONDS = 0.02
 #: For so long a call goes on inside stretches without a message, until it has one: a multiple of
-#: what one look takes (engine.subscription.reading), and no more than half of its caller's time.
+#: what one look takes (engine.subscription.selection), and no more than half of its caller's time.
 _SECONDS = 2.0
 
 

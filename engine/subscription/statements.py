@@ -78,7 +78,7 @@ class ReadRow(NamedTuple):
 NO_PARTITION, ALL_OFFLINE = -1, -2
 
 
-class Due(NamedTuple):
+class Deliverable(NamedTuple):
     """A row of ``deliverable``: a partition that may have something to deliver. When there is none,
     ``number`` may be :data:`NO_PARTITION` or :data:`ALL_OFFLINE`, in the only row."""
 

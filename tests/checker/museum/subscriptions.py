@@ -14,7 +14,7 @@ from engine.model.dispatch import Dispatch
 from engine.model.errors import PartitionUnavailable
 from engine.model.ranges import NOTHING, Ranges
 from engine.postgres.prepared import Prepared
-from engine.subscription import ack_decisions, acks, key_reading, state
+from engine.subscription import ack_decisions, acks, key_selection, state
 from engine.subscription.leases import LeaseHolder, Leases
 from engine.subscription.state import State
 from tests.checker.museum.planting import Bug, function, python, together
@@ -256,7 +256,7 @@ SUBSCRIPTIONS = (
     Bug(
         "a key moves while its messages are outstanding",
         "consumers that come and go take a key from one another",
-        python(lambda _: key_reading, "owner", _whoever_weighs_most),
+        python(lambda _: key_selection, "owner", _whoever_weighs_most),
     ),
     Bug(
         "after a crash only new messages are delivered",

@@ -29,7 +29,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres import deadlines
-from engine.subscription import reading, receiving
+from engine.subscription import receiving, selection
 from engine.subscription.cursors import Place
 from engine.subscription.leases import LeaseHolder
 from engine.subscription.memory import Memory
@@ -220,8 +220,8 @@ def test_a_long_stretch_of_aborted_messages_is_passed_in_one_call(engine: Engine
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many entries each window has that was looked at; a look is short."""
-    monkeypatch.setattr(reading, "_ENTRIES", 20)
-    monkeypatch.setattr(reading, "_WIDEST", 8)
+    monkeypatch.setattr(selection, "_ENTRIES", 20)
+    monkeypatch.setattr(selection, "_WIDEST", 8)
     counts: list[int] = []
     read = Window.read
 
@@ -393,14 +393,14 @@ def test_a_huge_redelivery_is_read_in_portions(
         engine.produce(P0, batch(str(number)))
     nacked(engine, *receive(engine))
     rows = 0
-    messages_of = reading.messages_of
+    messages_of = selection.messages_of
 
     def counting(*arguments: object, **options: object) -> object:
         nonlocal rows
         rows += 1
         return messages_of(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading, "messages_of", counting)
+    monkeypatch.setattr(selection, "messages_of", counting)
     assert texts(receive(engine, max_messages=5)) == list("01234")
     assert rows <= 6
 

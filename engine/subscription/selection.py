@@ -1,4 +1,4 @@
-"""Which messages of one partition one receive call gets."""
+"""Selection: which messages of one partition one receive call gets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Room(msgspec.Struct, frozen=True):
         return self.messages <= 0 or self.bytes <= 0
 
 
-class Reading:
+class Selection:
     """One receive call's look at one partition: it picks messages without opening their batches.
 
     Args:

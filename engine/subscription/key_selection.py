@@ -17,12 +17,12 @@ from engine.model.dispatch import Slot
 from engine.model.key_shared import LOOKAHEAD, assignment, owner, slot_of
 from engine.model.ranges import Ranges, Run
 from engine.postgres.session import Session
-from engine.subscription.reading import Piece, Reading, Room
+from engine.subscription.selection import Piece, Room, Selection
 from engine.subscription.state import State
 
 
-class KeyReading(Reading):
-    """As :class:`Reading`, for one consumer among those that are there.
+class KeySelection(Selection):
+    """As :class:`Selection`, for one consumer among those that are there.
 
     Attributes:
         queued: the offsets that this call has passed over, for other consumers.
@@ -72,7 +72,7 @@ class KeyReading(Reading):
         self.read_offset = max(start, self._end if unread.first is None else unread.first)
 
     def take(self, entry: Entry, runs: Sequence[Run], at: int) -> int | None:
-        """As :meth:`Reading.take`, but each message is opened, and taken or queued by its key."""
+        """As :meth:`Selection.take`, but each message is opened, and taken or queued by its key."""
         first, end = entry.first_offset, entry.last_offset + 1
         while at < len(runs) and runs[at][0] < end:
             piece = Piece(entry, max(first, runs[at][0]), min(end, runs[at][1]))
