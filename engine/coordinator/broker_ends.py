@@ -24,7 +24,7 @@ from engine.coordinator.answers import Answer, Answers
 from engine.coordinator.due import Participant, Place
 from engine.coordinator.end_traces import EndTraces
 from engine.log.brokers import Brokers, Location
-from engine.log.topics import Topics
+from engine.log.catalog import Catalog
 from engine.model.errors import BrokerUnavailable, EngineError, TimeLimitExceeded
 from engine.model.topic_name import PartitionName
 from engine.model.transaction import EndCommand, Ended, EndFault, EndResult
@@ -76,7 +76,7 @@ class Orders:
 class BrokerEnds:
     """Carries out end commands on brokers."""
 
-    def __init__(self, topics: Topics, brokers: Brokers) -> None:
+    def __init__(self, topics: Catalog, brokers: Brokers) -> None:
         self._topics = topics
         self._brokers = brokers
 

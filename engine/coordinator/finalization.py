@@ -27,8 +27,8 @@ from engine.coordinator.due import Participant
 from engine.coordinator.end_traces import EndTraces
 from engine.coordinator.orphans import Orphans
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog
 from engine.log.rows import txn_of
-from engine.log.topics import Topics
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
 from engine.postgres.session import Row, Session
@@ -106,7 +106,7 @@ class _Together:
 class Finalizer:
     """Drives COMMITTING and ABORTING transactions to their end."""
 
-    def __init__(self, database: Database, topics: Topics, brokers: Brokers) -> None:
+    def __init__(self, database: Database, topics: Catalog, brokers: Brokers) -> None:
         self._database = database
         self._brokers = brokers
         self._ends = BrokerEnds(topics, brokers)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from engine.coordinator.archive import archived, find_all
 from engine.coordinator.fence import Headers
 from engine.coordinator.statements import JOIN_PARTITIONS, JOIN_SUBSCRIPTIONS, Header
-from engine.log.topics import Topics
+from engine.log.catalog import Catalog
 from engine.model.errors import TopicNotFound, TransactionNotFound
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
@@ -45,7 +45,7 @@ class Joining:
     """Adds participants to transactions. Every append and every acknowledgement in a transaction
     comes here first."""
 
-    def __init__(self, database: Database, topics: Topics) -> None:
+    def __init__(self, database: Database, topics: Catalog) -> None:
         self._database = database
         self._topics = topics
         self._headers = Headers(database)

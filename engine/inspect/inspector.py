@@ -31,9 +31,9 @@ from engine.inspect.standing import Standing, standing
 from engine.inspect.transactions import TransactionQuestions
 from engine.inspect.visibility import Explainer, Explanation
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog
 from engine.log.partition_log import PartitionLogs
 from engine.log.rows import partition_of
-from engine.log.topics import Topics
 from engine.model.hanging import Patience
 from engine.model.message import Isolation, MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName
@@ -57,7 +57,7 @@ class Inspector:
         self,
         database: Database,
         coordinator: Coordinator,
-        topics: Topics,
+        topics: Catalog,
         log: PartitionLogs,
         brokers: Brokers,
         *,

@@ -15,7 +15,7 @@ from engine.inspect.subscriptions import (
     SubscriptionView,
 )
 from engine.inspect.topics import ListedPartition, Readers, TopicSummary
-from engine.log.topics import Topics
+from engine.log.catalog import Catalog
 from engine.model.page import Page
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
@@ -25,7 +25,7 @@ class Lists:
     """Lists of topics, partitions, subscriptions and snapshots. When a broker does not answer, it
     is named, and the list has what the others answer."""
 
-    def __init__(self, reading: Reading, catalog: Topics) -> None:
+    def __init__(self, reading: Reading, catalog: Catalog) -> None:
         self._reading = reading
         self._topics = catalog
 

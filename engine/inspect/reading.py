@@ -9,8 +9,8 @@ from itertools import accumulate
 
 from engine.buffer.recovery import recover
 from engine.log.brokers import Brokers, Location
+from engine.log.catalog import Catalog
 from engine.log.partition_log import PartitionLogs
-from engine.log.topics import Topics
 from engine.model.errors import EngineError, PartitionNotFound, PartitionUnavailable, TopicNotFound
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.transaction import ParticipantState, PartitionParticipant
@@ -111,7 +111,7 @@ def counted(rows: Sequence[Row], bounds: int) -> tuple[Count, ...]:
 class Reading:
     """Finds partitions by name, and reads each in one snapshot of its broker."""
 
-    def __init__(self, topics: Topics, log: PartitionLogs, brokers: Brokers) -> None:
+    def __init__(self, topics: Catalog, log: PartitionLogs, brokers: Brokers) -> None:
         self._topics = topics
         self._log = log
         self.brokers = brokers

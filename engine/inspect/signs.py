@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from engine.inspect.reading import Reading
+from engine.log.catalog import Catalog
 from engine.log.rows import log_of, subscription_of
-from engine.log.topics import Topics
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_status import TxnStatus
 from engine.postgres.database import Database
@@ -106,7 +106,7 @@ def late_snapshots(reading: Reading, limit: int) -> LateSnapshots:
     return LateSnapshots(late=tuple(late), unavailable=unavailable)
 
 
-def stranded_letters(reading: Reading, topics: Topics) -> AllStrandedLetters:
+def stranded_letters(reading: Reading, topics: Catalog) -> AllStrandedLetters:
     """The dead letters whose topic has been deleted, by subscription.
 
     Raises:

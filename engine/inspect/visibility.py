@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from engine.coordinator.coordinator import Coordinator
 from engine.inspect.reading import Reading, View
+from engine.log.catalog import Catalog
 from engine.log.entries import kind_of
 from engine.log.rows import txn_of
-from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch, decode
 from engine.model.errors import (
@@ -88,7 +88,7 @@ _DELIVERABLE = {ReasonCode.TO_REDELIVER, ReasonCode.UNREAD}
 class Explainer:
     """Explains single offsets, each from one snapshot of the partition's broker."""
 
-    def __init__(self, reading: Reading, coordinator: Coordinator, topics: Topics) -> None:
+    def __init__(self, reading: Reading, coordinator: Coordinator, topics: Catalog) -> None:
         self._reading = reading
         self._coordinator = coordinator
         self._topics = topics

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.log.brokers import Brokers, Location, Recover
+from engine.log.catalog import Catalog
 from engine.log.committed_order import in_committed_order, readable
 from engine.log.entries import (
     AbortedSpans,
@@ -16,7 +17,6 @@ from engine.log.entries import (
 )
 from engine.log.retry import retry_if_recreated, retry_once_on
 from engine.log.statements import FetchRow
-from engine.log.topics import Topics
 from engine.log.windows import Window, Windows
 from engine.model.errors import (
     InvalidRequest,
@@ -47,7 +47,7 @@ class LogReader:
 
     def __init__(
         self,
-        topics: Topics,
+        topics: Catalog,
         brokers: Brokers,
         settings: EngineSettings,
         *,

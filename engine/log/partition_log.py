@@ -11,11 +11,11 @@ from engine.log import questions
 from engine.log.admission import check, refusal
 from engine.log.appending import Appender, AppendResult, Batch
 from engine.log.brokers import Brokers, Location, Recover
+from engine.log.catalog import Catalog
 from engine.log.fetching import LogReader
 from engine.log.questions import Question
 from engine.log.retry import require_joined, retry_if_recreated
 from engine.log.rows import indexed_txn, ongoing_txn, partition_status
-from engine.log.topics import Topics
 from engine.model import batch
 from engine.model.errors import (
     BrokerUnavailable,
@@ -59,7 +59,7 @@ class PartitionLogs(LogReader):
 
     def __init__(
         self,
-        topics: Topics,
+        topics: Catalog,
         brokers: Brokers,
         settings: EngineSettings,
         *,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from engine.log.topics import Topics
+from engine.log.catalog import Catalog
 from engine.model.errors import EngineError, PartitionNotFound, SubscriptionNotFound
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
@@ -52,7 +52,8 @@ def require_joined(topic: Topic, joined: int) -> None:
 
 
 class _KnowsTopics(Protocol):
-    topics: Topics
+    @property
+    def topics(self) -> Catalog: ...
 
 
 _S = TypeVar("_S", bound=_KnowsTopics)

@@ -1,17 +1,15 @@
-"""The catalog of topics, in the coordinators' database."""
+"""Topics: in the catalog, and with their partitions on the brokers."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 
 import structlog
 
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog, no_topic, topic_in
 from engine.log.holders import participations, require_no_holders
 from engine.log.rows import txn_of
 from engine.log.time_budget import TimeBudget
@@ -24,12 +22,10 @@ from engine.model.errors import (
     TopicNotFound,
 )
 from engine.model.message import MAX_OFFSET
-from engine.model.page import Page, check_limit, decode_cursor, encode_cursor, foreign_cursor
 from engine.model.settings import Difference, check_bounds, conflict, differences
 from engine.model.topic import (
     MAX_RETENTION_MS,
     AbortedParticipation,
-    BufferKind,
     Topic,
     TopicSettings,
 )
@@ -50,27 +46,19 @@ _BOUNDS = {
 _ABANDONED = "topic deleted by force; this part is aborted"
 #: The settings that cannot change after a topic's creation.
 _FIXED = ("buffer", "segment_max_messages", "segment_max_bytes", "deduplication")
-#: How long a process uses what it remembers of a topic. When the topic changes meanwhile, that is
-#: noticed: new partitions when one of them is first used, a deletion when the broker does not find
-#: the partition; then the name may already be another topic's
-#: (:func:`engine.log.retry.retry_if_recreated`).
-_REMEMBERED_SECONDS = 5.0
-_KEPT_TOPICS = 10_000
 
 
-class Topics:
+class Topics(Catalog):
     """Creates, finds, grows and deletes topics.
 
     A topic is written to the catalog first, then its partitions to their brokers. After a crash
     between the two, creating the topic again makes what is missing.
     """
 
-    def __init__(self, catalog: Database, brokers: Brokers) -> None:
-        self._catalog = catalog
+    def __init__(self, database: Database, brokers: Brokers) -> None:
+        super().__init__(database)
         self._brokers = brokers
-        self._deletions = TopicDeletions(catalog, brokers)
-        self._known: dict[TopicName, tuple[float, Topic]] = {}
-        self._lock = threading.Lock()
+        self._deletions = TopicDeletions(database, brokers)
 
     def create(
         self, name: TopicName, settings: TopicSettings, *, given: Collection[str] | None = None
@@ -104,165 +92,6 @@ class Topics:
         self._ensure(name.snapshot_topic(), snapshots, needed=topic.brokers)
         return topic, created
 
-    def get(self, name: TopicName, *, fresh: bool = False) -> Topic:
-        """Find a topic. With ``fresh`` the catalog is asked, even if this process remembers it.
-
-        Raises:
-            TopicNotFound: there is none.
-        """
-        known = self._known.get(name)
-        if known is not None and not fresh and known[0] > time.monotonic():
-            return known[1]
-        with self._catalog.session() as session:
-            row = session.one(
-                "get_topic", tenant=name.tenant, namespace=name.namespace, topic=name.topic
-            )
-        if row is None:
-            with self._lock:
-                self._known.pop(name, None)
-            raise _no_topic(name)
-        return self._remember(_topic(row))
-
-    @contextmanager
-    def held(self, name: TopicName, *, alone: bool) -> Iterator[tuple[Session, Topic]]:
-        """Lock a topic in the catalog until the block ends, in one transaction with what the block
-        does there: shared with others, or ``alone``.
-
-        Raises:
-            TopicNotFound: there is none.
-        """
-        with self._catalog.transaction() as session:
-            row = session.one(
-                "hold_named" if alone else "share_named",
-                tenant=name.tenant,
-                namespace=name.namespace,
-                topic=name.topic,
-            )
-            if row is None:
-                raise _no_topic(name)
-            yield session, _topic(row)
-
-    def check_held(self, session: Session, topic: Topic) -> None:
-        """Check that a topic is still held by a transaction in the catalog, as by one of
-        :meth:`held`.
-
-        Raises:
-            CoordinatorUnavailable: its connection has been lost, and the lock with it.
-        """
-        name = topic.name
-        with self._catalog.translated():
-            session.one("get_topic", tenant=name.tenant, namespace=name.namespace, topic=name.topic)
-
-    def translated(self) -> AbstractContextManager[None]:
-        """Within the block, errors of PostgreSQL become the catalog's (CoordinatorUnavailable). For
-        a block of :meth:`held` that has brokers' transactions open as well: those would take the
-        catalog's errors for their own."""
-        return self._catalog.translated()
-
-    def has(self, name: TopicName, topic_id: int) -> bool:
-        """Whether the topic of that name exists and has that id, and is not one made since.
-
-        Raises:
-            CoordinatorUnavailable: the catalog cannot be reached.
-        """
-        try:
-            return self.get(name, fresh=True).topic_id == topic_id
-        except TopicNotFound:
-            return False
-
-    def absent(self, names: Collection[TopicName]) -> set[TopicName]:
-        """Those of some topics that do not exist.
-
-        Raises:
-            CoordinatorUnavailable: the catalog cannot be reached.
-        """
-        wanted = list(names)
-        with self._catalog.session() as session:
-            rows = session.all(
-                "topics_there",
-                tenants=[name.tenant for name in wanted],
-                namespaces=[name.namespace for name in wanted],
-                topics=[name.topic for name in wanted],
-            )
-        return set(wanted) - {TopicName(row.tenant, row.namespace, row.topic) for row in rows}
-
-    def remembered(self, name: TopicName) -> int | None:
-        """The id of the topic that this process knows by that name, if it knows one."""
-        known = self._known.get(name)
-        return None if known is None else known[1].topic_id
-
-    def named(
-        self,
-        part: str,
-        *,
-        limit: int,
-        look_through: int,
-        include_system: bool = False,
-        partition: int = 0,
-    ) -> tuple[tuple[TopicName, ...], bool]:
-        """Search topics by a part of their name.
-
-        Args:
-            part: the text to look for, in lower case.
-            look_through: how many topics are looked at, whatever is found.
-            partition: only topics that have a partition of this number.
-
-        Returns:
-            The topics, first those whose last part begins with the text; and whether all topics
-            were looked at.
-
-        Raises:
-            CoordinatorUnavailable: the catalog cannot be reached.
-        """
-        with self._catalog.session() as session:
-            [row] = session.adhoc(
-                "topics_named",
-                part=part,
-                limit=limit,
-                look_through=look_through,
-                include_system=include_system,
-                partition=partition,
-            )
-        return tuple(map(TopicName.parse, row.names)), row.looked_through < look_through
-
-    def list(
-        self,
-        *,
-        part: str = "",
-        limit: int = 50,
-        cursor: str | None = None,
-        include_system: bool = False,
-    ) -> Page[Topic]:
-        """List topics by name.
-
-        Args:
-            part: a text, in lower case, that their names have in them.
-
-        Raises:
-            InvalidRequest: no item is asked for, or the cursor is not one of this list.
-        """
-        check_limit(limit)
-        after = decode_cursor(cursor, 3) if cursor else ["", "", ""]
-        if not all(isinstance(part, str) for part in after):
-            raise foreign_cursor()
-        with self._catalog.session() as session:
-            rows = session.adhoc(
-                "list_topics",
-                tenant=str(after[0]),
-                namespace=str(after[1]),
-                topic=str(after[2]),
-                include_system=include_system,
-                part=part,
-                limit=limit + 1,
-            )
-        items = tuple(_topic(row) for row in rows[:limit])
-        more = len(rows) > limit
-        last = items[-1].name if more else None
-        return Page(
-            items=items,
-            next_cursor=encode_cursor(last.tenant, last.namespace, last.topic) if last else None,
-        )
-
     def delete(self, name: TopicName, *, force: bool = False) -> tuple[AbortedParticipation, ...]:
         """Delete a topic with its messages and subscriptions.
 
@@ -292,13 +121,12 @@ class Topics:
             for part in ("abandon_partitions", "abandon_subscriptions") if force else ():
                 rows += session.all(part, topic_id=topic.topic_id, error=_ABANDONED)
             if not session.run("delete_topic", topic_id=topic.topic_id):
-                raise _no_topic(name)  # another call has deleted it since this one has looked
+                raise no_topic(name)  # another call has deleted it since this one has looked
             return rows
 
         # Ends lock the rows of participants in an order of their own: there may be a deadlock.
-        rows = self._catalog.retrying(work)
-        with self._lock:
-            self._known.pop(name, None)
+        rows = self._database.retrying(work)
+        self._forget(name)
         self._deletions.begin(topic)
         self._brokers.forget(topic.topic_id)
         return participations(rows)
@@ -317,7 +145,7 @@ class Topics:
     ) -> tuple[Topic, bool]:
         check_bounds(settings, _BOUNDS)
         again = partial(self._ensure, name, settings, given=given, needed=needed)
-        with self._catalog.transaction() as session:
+        with self._database.transaction() as session:
             row = session.one(
                 "create_topic",
                 tenant=name.tenant,
@@ -333,15 +161,15 @@ class Topics:
             )
         created = row is not None
         try:
-            topic = self._changed(name, settings, given) if row is None else _topic(row)
+            topic = self._changed(name, settings, given) if row is None else topic_in(row)
         except TopicNotFound:  # it has been deleted since it was in the way
             return again()
         # Under the topic's lock, so that a deletion does not miss partitions that are made while it
         # runs, and so that the brokers hear of two changes in the order of the catalog.
-        with self._catalog.transaction() as session:
+        with self._database.transaction() as session:
             held = session.one("hold_topic", topic_id=topic.topic_id)
             if held is not None:
-                topic = _topic(held)
+                topic = topic_in(held)
                 self._make(session, topic, made=held.made, needed=needed)
         if held is None:
             return again()
@@ -396,14 +224,14 @@ class Topics:
         brokers = [*topic.brokers, *added]
         if kept is None or len(brokers) == has:
             return kept
-        with self._catalog.session() as session:
+        with self._database.session() as session:
             row = session.one(
                 "grow_topic",
                 topic_id=topic.topic_id,
                 brokers=brokers,
                 expected=list(topic.brokers),
             )
-        return None if row is None else _topic(row)
+        return None if row is None else topic_in(row)
 
     def _keep(self, topic: Topic, settings: TopicSettings) -> Topic | None:
         """Change the retention in the catalog; ``make_partitions`` then tells the brokers. None as
@@ -414,7 +242,7 @@ class Topics:
             has.retention_bytes,
         ):
             return topic
-        with self._catalog.session() as session:
+        with self._database.session() as session:
             row = session.one(
                 "change_retention",
                 topic_id=topic.topic_id,
@@ -423,14 +251,7 @@ class Topics:
                 expected_ms=has.retention_ms,
                 expected_bytes=has.retention_bytes,
             )
-        return None if row is None else _topic(row)
-
-    def _remember(self, topic: Topic) -> Topic:
-        with self._lock:
-            if len(self._known) >= _KEPT_TOPICS:
-                self._known.clear()
-            self._known[topic.name] = (time.monotonic() + _REMEMBERED_SECONDS, topic)
-        return topic
+        return None if row is None else topic_in(row)
 
 
 def _asked_for(
@@ -440,25 +261,3 @@ def _asked_for(
     if given is None:
         return settings
     return replace(standing, **{name: getattr(settings, name) for name in given})
-
-
-def _no_topic(name: TopicName) -> TopicNotFound:
-    return TopicNotFound(f"There is no topic {name}; it has to be created first.")
-
-
-def _topic(row: Row) -> Topic:
-    return Topic(
-        topic_id=row.topic_id,
-        name=TopicName(row.tenant, row.namespace, row.topic),
-        settings=TopicSettings(
-            partitions=len(row.brokers),
-            buffer=BufferKind(row.buffer),
-            retention_ms=row.retention_ms,
-            retention_bytes=row.retention_bytes,
-            segment_max_messages=row.segment_max_messages,
-            segment_max_bytes=row.segment_max_bytes,
-            deduplication=row.deduplication,
-        ),
-        brokers=tuple(row.brokers),
-        created_at=row.created_at,
-    )

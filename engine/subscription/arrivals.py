@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog
 from engine.log.partition_log import PartitionLogs
 from engine.log.retry import retry_if_recreated
-from engine.log.topics import Topics
 from engine.model.errors import PartitionUnavailable
 from engine.model.partition import Fetched
 from engine.model.topic_name import PartitionName, SubscriptionName
@@ -47,7 +47,7 @@ class Arrivals:
     """
 
     def __init__(
-        self, topics: Topics, brokers: Brokers, log: PartitionLogs, cursors: Cursors
+        self, topics: Catalog, brokers: Brokers, log: PartitionLogs, cursors: Cursors
     ) -> None:
         self.topics = topics
         self._brokers = brokers

@@ -29,9 +29,9 @@ import structlog
 
 from engine.log.appending import Batch
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog
 from engine.log.partition_log import PartitionLogs
 from engine.log.rows import subscription_of
-from engine.log.topics import Topics
 from engine.model.batch import CorruptBatch
 from engine.model.errors import (
     BrokerUnavailable,
@@ -71,7 +71,7 @@ class DeadLetters:
     """Moves dead letters, and finishes moves that were interrupted."""
 
     def __init__(
-        self, topics: Topics, brokers: Brokers, log: PartitionLogs, cursors: Cursors
+        self, topics: Catalog, brokers: Brokers, log: PartitionLogs, cursors: Cursors
     ) -> None:
         self._topics = topics
         self._brokers = brokers

@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog
 from engine.log.retry import retry_if_recreated, retry_once_on
-from engine.log.topics import Topics
 from engine.model.errors import (
     EngineError,
     PartitionUnavailable,
@@ -45,7 +45,7 @@ class Delivery:
 
     def __init__(
         self,
-        topics: Topics,
+        topics: Catalog,
         brokers: Brokers,
         settings: EngineSettings,
         *,

@@ -8,7 +8,7 @@ from itertools import chain
 import msgspec
 
 from engine.log.brokers import Brokers
-from engine.log.topics import Topics
+from engine.log.catalog import Catalog
 from engine.model.message import MessageID
 from engine.model.ranges import Ranges
 from engine.model.topic import Topic
@@ -33,7 +33,7 @@ class BrokerIds(msgspec.Struct, frozen=True):
 class IdsByBroker:
     """Groups message ids by broker and partition."""
 
-    def __init__(self, topics: Topics, brokers: Brokers) -> None:
+    def __init__(self, topics: Catalog, brokers: Brokers) -> None:
         self._topics = topics
         self._brokers = brokers
 

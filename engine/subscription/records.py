@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from engine.log.brokers import Brokers
-from engine.log.topics import Topics
+from engine.log.catalog import Catalog
 from engine.model.errors import (
     CoordinatorUnavailable,
     PartitionUnavailable,
@@ -38,7 +38,7 @@ class Records:
     noticed by everyone who works on them. So a process may remember records.
     """
 
-    def __init__(self, topics: Topics, brokers: Brokers) -> None:
+    def __init__(self, topics: Catalog, brokers: Brokers) -> None:
         self._topics = topics
         self._brokers = brokers
         self._known: dict[tuple[str, int, str], Row] = {}

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog
 from engine.log.retry import retry_if_recreated, retry_once_on
-from engine.log.topics import Topics
 from engine.model.message import MessageID
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.session import Session
@@ -24,7 +24,7 @@ class Redelivery:
 
     def __init__(
         self,
-        topics: Topics,
+        topics: Catalog,
         brokers: Brokers,
         *,
         cursors: Cursors,

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from engine.log.brokers import Brokers
+from engine.log.catalog import Catalog
 from engine.log.holders import require_no_holders
 from engine.log.retry import retry_once_on
-from engine.log.topics import Topics
 from engine.model.cursor import Cursor
 from engine.model.dispatch import Dispatch
 from engine.model.errors import (
@@ -35,7 +35,7 @@ Target = int | datetime | InitialPosition
 class Seeking:
     """Moves subscriptions."""
 
-    def __init__(self, topics: Topics, brokers: Brokers, cursors: Cursors) -> None:
+    def __init__(self, topics: Catalog, brokers: Brokers, cursors: Cursors) -> None:
         self._topics = topics
         self._brokers = brokers
         self._cursors = cursors

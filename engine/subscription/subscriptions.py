@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import structlog
 
 from engine.log.brokers import Brokers, Recover
+from engine.log.catalog import Catalog
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
 from engine.log.retry import retry_if_recreated
 from engine.log.rows import txn_of
-from engine.log.topics import Topics
 from engine.model.errors import (
     InvalidRequest,
     PartitionNotFound,
@@ -51,7 +51,7 @@ class Subscriptions:
 
     def __init__(
         self,
-        topics: Topics,
+        topics: Catalog,
         brokers: Brokers,
         records: Records,
         recover: Recover,

@@ -8,7 +8,7 @@ from psycopg.errors import DataCorrupted
 
 from engine import Engine
 from engine.log import brokers as log_brokers
-from engine.log import topics
+from engine.log import catalog
 from engine.log.brokers import Brokers
 from engine.model.errors import BrokerUnavailable
 from engine.model.topic import TopicSettings
@@ -38,7 +38,7 @@ def test_a_broker_that_fails_is_left_out_of_periodic_work(
 def test_a_process_that_sees_many_topics_come_and_go_remembers_only_some(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics, "_KEPT_TOPICS", 2)
+    monkeypatch.setattr(catalog, "_KEPT_TOPICS", 2)
     monkeypatch.setattr(log_brokers, "_KEPT_PARTITIONS", 2)
     names = [TopicName("public", "default", f"topic-{number}") for number in range(5)]
     places = set()
