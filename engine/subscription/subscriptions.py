@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import structlog
 
-from engine.log.brokers import Brokers, Recover
+from engine.log.brokers import Brokers, Location, Recover
 from engine.log.catalog import Catalog
 from engine.log.holders import abandon, abandoned, require_no_holders, require_unheld
 from engine.log.retry import retry_if_recreated
@@ -190,10 +190,8 @@ class Subscriptions:
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
             PartitionUnavailable: it is offline, or its broker cannot be reached.
         """
-        topic = self.topics.get(name.topic)
-        database = self._brokers.locate(topic, partition.number).database
-        row = self._records.find(database, topic, name)
-        found, faults = describe_on(database, row, self._recover, only=partition.number)
+        location, row = self._in_partition(name, partition)
+        found, faults = describe_on(location.database, row, self._recover, only=partition.number)
         if faults:
             raise faults[partition.number]
         if not found:
@@ -243,10 +241,8 @@ class Subscriptions:
         Raises:
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
         """
-        topic = self.topics.get(name.topic)
-        database = self._brokers.locate(topic, partition.number).database
-        record = self._records.find(database, topic, name)
-        with database.session() as session:
+        location, record = self._in_partition(name, partition)
+        with location.database.session() as session:
             rows = session.all("ack_low_water_marks", subscription_id=record.subscription_id)
         return {row.tc_id: row.low_water_mark for row in rows}
 
@@ -258,9 +254,7 @@ class Subscriptions:
         Raises:
             TopicNotFound, PartitionNotFound, SubscriptionNotFound: there is none.
         """
-        topic = self.topics.get(name.topic)
-        location = self._brokers.locate(topic, partition.number)
-        record = self._records.find(location.database, topic, name)
+        location, record = self._in_partition(name, partition)
         with location.database.session() as session:
             row = session.one(
                 "newest_ack_step",
@@ -316,6 +310,14 @@ class Subscriptions:
         if away is not None:
             raise away
         return parts
+
+    def _in_partition(
+        self, name: SubscriptionName, partition: PartitionName
+    ) -> tuple[Location, Row]:
+        """Where a partition is, and the subscription's record there."""
+        topic = self.topics.get(name.topic)
+        location = self._brokers.locate(topic, partition.number)
+        return location, self._records.find(location.database, topic, name)
 
     def _make(
         self,
