@@ -214,15 +214,6 @@ class Engine:
                     applied.append(f"{broker.name}: {step}")
         return applied
 
-    def scale_coordinators(self, count: int) -> int:
-        """Grow the number of coordinators while all runs; every process uses them within a second.
-        See :meth:`engine.coordinator.scaling.CoordinatorCount.scale`.
-
-        Returns:
-            How many there were before.
-        """
-        return self._coordinator_count.scale(count)
-
     def ping(self) -> dict[str, str | None]:
         """Ask every database whether it serves requests, takes writes, cannot lose in a crash what
         it has acknowledged, and is the one that is meant.

@@ -12,7 +12,7 @@ class EngineSettings:
     The names of the snapshot settings are semantics §5's.
     """
 
-    #: The least number of coordinators; ``Engine.scale_coordinators`` makes more.
+    #: The least number of coordinators; ``Coordinator.scale`` makes more.
     coordinators: int = 4
     default_timeout_ms: int = 60_000
     max_timeout_ms: int = 3_600_000

@@ -335,6 +335,15 @@ class Coordinator:
         """How many coordinators there are, as of the last second; ids go from 0 up to one less."""
         return self._count.current()
 
+    def scale(self, count: int) -> int:
+        """Grow the number of coordinators while all runs; every process uses them within a second.
+        See :meth:`engine.coordinator.scaling.CoordinatorCount.scale`.
+
+        Returns:
+            How many there were before.
+        """
+        return self._count.scale(count)
+
     def load(self) -> Load:
         """What all coordinators have to do, read at one moment."""
         counted, stats = self._database.snapshot(

@@ -70,7 +70,7 @@ class Operators:
 
     def _scale(self, _: PartitionName) -> None:
         count = self._engine.coordinator.number()
-        self._engine.scale_coordinators(min(count + 1, max(count, _COORDINATORS)))
+        self._engine.coordinator.scale(min(count + 1, max(count, _COORDINATORS)))
 
     def _offload(self, partition: PartitionName) -> None:
         """Of the partition's topic, the oldest segments that are due. The last file is only

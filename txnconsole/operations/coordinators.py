@@ -17,7 +17,7 @@ _RECOVERY_SECONDS = 3.0
 
 def scale(actor: Actor, count: int, reason: str = "", *, must_grow: bool = False) -> int:
     """Let there be ``count`` coordinators; returns how many there were. See
-    :meth:`engine.engine.Engine.scale_coordinators`.
+    :meth:`engine.coordinator.coordinator.Coordinator.scale`.
 
     Raises:
         InvalidRequest: there are more, or no ids for so many; with ``must_grow`` also when there
@@ -25,7 +25,7 @@ def scale(actor: Actor, count: int, reason: str = "", *, must_grow: bool = False
     """
     change = Change(actor, "coordinator.scale", "coordinators", reason=reason)
     with recorded(change) as recording:
-        before = engine().scale_coordinators(count)
+        before = engine().coordinator.scale(count)
         if must_grow and before == count:
             raise InvalidRequest(
                 f"There are {before} coordinators already; name a greater number.", field="count"

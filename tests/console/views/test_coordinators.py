@@ -56,7 +56,7 @@ def test_a_list_that_has_not_looked_at_all_says_so_and_leads_on(
 def test_however_many_there_are_a_page_shows_some_and_leads_to_the_others(
     engine: Engine, viewer: Client
 ) -> None:
-    engine.scale_coordinators(coordinators.PAGE_ROWS + 3)
+    engine.coordinator.scale(coordinators.PAGE_ROWS + 3)
     first = viewer.get("/coordinators").content.decode()
     assert first.count('<tr id="tc-') == coordinators.PAGE_ROWS
     assert "1–100 of 103 coordinators" in first

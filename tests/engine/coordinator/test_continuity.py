@@ -158,7 +158,7 @@ def test_a_part_that_a_deletion_by_force_has_aborted_is_no_end_of_its_transactio
 def test_a_coordinator_that_a_broker_knows_and_the_database_does_not_tells(engine: Engine) -> None:
     make_topic(engine)
     newest = len(engine.coordinator.stats())
-    engine.scale_coordinators(newest + 1)
+    engine.coordinator.scale(newest + 1)
     txn_id = open_txn(engine, tc_id=newest)
     engine.produce(P0, batch("a"), txn_id=txn_id)
     for statement in (

@@ -23,7 +23,7 @@ def test_new_coordinators_take_their_turn_in_every_running_process(
     engine: Engine, other: Engine
 ) -> None:
     assert {open_txn(other, tc_id=None).tc_id for _ in range(8)} == set(range(4))
-    assert engine.scale_coordinators(7) == 4
+    assert engine.coordinator.scale(7) == 4
     assert {open_txn(engine, tc_id=None).tc_id for _ in range(14)} == set(range(7))
     other._coordinator_count._known_until = 0.0  # a second later
     assert {open_txn(other, tc_id=None).tc_id for _ in range(14)} == set(range(7))
@@ -35,25 +35,25 @@ def test_new_coordinators_take_their_turn_in_every_running_process(
 
 
 def test_their_number_never_shrinks_and_the_same_again_changes_nothing(engine: Engine) -> None:
-    assert engine.scale_coordinators(5) == 4
-    assert engine.scale_coordinators(5) == 5
+    assert engine.coordinator.scale(5) == 4
+    assert engine.coordinator.scale(5) == 5
     for count in (4, 1, 0, -1):
         with pytest.raises(InvalidRequest, match="never shrinks"):
-            engine.scale_coordinators(count)
+            engine.coordinator.scale(count)
     with pytest.raises(InvalidRequest, match="65536"):
-        engine.scale_coordinators(65_537)
+        engine.coordinator.scale(65_537)
     engine.migrate()  # a start with the smaller number of the settings leaves them
     assert len(engine.coordinator.stats()) == 5
 
 
 def test_two_that_grow_at_once_both_succeed(engine: Engine, other: Engine) -> None:
-    at_once(lambda: engine.scale_coordinators(40), lambda: other.scale_coordinators(60))
+    at_once(lambda: engine.coordinator.scale(40), lambda: other.coordinator.scale(60))
     assert engine._coordinator_count._read() in (60,)
     other.close()
 
 
 def test_with_all_65536_coordinators_transactions_live_and_end(engine: Engine) -> None:
-    assert engine.scale_coordinators(65_536) == 4
+    assert engine.coordinator.scale(65_536) == 4
     txns = [open_txn(engine, tc_id=tc_id) for tc_id in (0, 4_711, 65_535)]
     assert txns[-1] == TxnID(65_535, 0)
     for txn in txns:

@@ -187,7 +187,7 @@ def test_what_an_older_copy_of_the_coordinators_lacks_is_taken_over_from_the_bro
     commit(engine, last)
     with unreachable(engine, engine.log.locate(P1).database.name):
         commit(engine, half)
-    engine.scale_coordinators(newer + 1)
+    engine.coordinator.scale(newer + 1)
     elsewhere = open_txn(engine, tc_id=newer)
     engine.produce(P1, batch("i1"), txn_id=elsewhere)
     commit(engine, elsewhere)
