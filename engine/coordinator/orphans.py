@@ -70,7 +70,7 @@ class Orphans:
             actions |= {txn_of(row): TxnAction.ABORT for row in orphans if row.ended_before}
             end = partial(end_if_online, partition_id=orphans[0].partition_id, actions=actions)
             ended = [txn_of(row) for row in broker.retrying(end)]
-            _tell(broker, place, [(txn_id, actions[txn_id]) for txn_id in ended])
+            _log_ended(broker, place, [(txn_id, actions[txn_id]) for txn_id in ended])
         ends = [PartitionEnds(topic_id=topic_id, number=number, commands=())]
         broker.retrying(lambda session: end_txns_on(session, ends, marks), one_statement=True)
 
@@ -82,7 +82,7 @@ class Orphans:
             commands = list(self._commands(orphans).values())
             end = partial(ending.end_held, topic_id=topic_id, name=name, commands=commands)
             broker.retrying(end)
-            _tell(broker, place, [(each.txn_id, each.action) for each in commands])
+            _log_ended(broker, place, [(each.txn_id, each.action) for each in commands])
         broker.retrying(lambda session: ending.end_acks(session, topic_id, name, (), marks))
 
     def _commands(self, orphans: Iterable[Row]) -> dict[TxnID, EndCommand]:
@@ -124,7 +124,7 @@ def _pages(
             return
 
 
-def _tell(
+def _log_ended(
     broker: Database, place: Mapping[str, Any], ended: Sequence[tuple[TxnID, TxnAction]]
 ) -> None:
     committed = [str(txn_id) for txn_id, action in ended if action is TxnAction.COMMIT]

@@ -40,7 +40,7 @@ class TopicDeletions:
                 self._delete_on(broker, topic.topic_id)
                 delete_some_rows(self._brokers.get(broker))
             except (PartitionUnavailable, TimeLimitExceeded) as error:
-                _told_to_wait(broker, error)
+                _log_waiting(broker, error)
             except FAILURES:
                 logger.exception("topic's deletion waits", broker=broker)
 
@@ -64,13 +64,13 @@ class TopicDeletions:
             try:
                 self._delete_on(broker, row.topic_id)
             except TimeLimitExceeded as error:
-                _told_to_wait(broker, error)
+                _log_waiting(broker, error)
                 self._postpone(broker, row.topic_id)
                 slow += 1
                 if slow == _SLOW:
                     break  # the broker itself is slow; the next sweep begins with the others
             except PartitionUnavailable as error:
-                _told_to_wait(broker, error)
+                _log_waiting(broker, error)
                 break  # one refusal is enough, however much the broker still has
             except FAILURES:
                 logger.exception("topic's deletion waits", broker=broker)
@@ -95,5 +95,5 @@ class TopicDeletions:
             session.run("forget_dropped_topic", topic_id=topic_id, broker=broker)
 
 
-def _told_to_wait(broker: str, error: EngineError) -> None:
+def _log_waiting(broker: str, error: EngineError) -> None:
     logger.warning("topic's deletion waits", broker=broker, reason=error.message)
