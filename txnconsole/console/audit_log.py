@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from django import forms
 
 from txnconsole.audit.models import AuditEntry
-from txnconsole.audit.reading import AuditFilter, EntryPage, in_order, newest, numbers_of
+from txnconsole.audit.reading import AuditFilter, in_order, numbers_of
 from txnconsole.console.files import moment_text
 from txnconsole.console.inputs import TEXT, MomentField
 from txnconsole.console.object_links import object_named
@@ -44,18 +44,6 @@ class AuditForm(forms.Form):
             before=data["until"],
             people=data["people"],
         )
-
-
-def audit_page(*, before: int | None, about: str, people: bool, limit: int) -> EntryPage:
-    """Entries below the number ``before``, newest first.
-
-    Args:
-        about: the object of the entries, or empty for any; a transaction in any spelling of its
-            id.
-        people: leave out what was done with a token.
-    """
-    wanted = AuditFilter(object=object_named(about) if about else None, people=people)
-    return newest(wanted, below=before, limit=limit)
 
 
 def in_files(wanted: AuditFilter) -> Iterator[list[list[object]]]:

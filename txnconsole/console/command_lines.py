@@ -56,9 +56,8 @@ class PageAddress:
     def subscription(self) -> str:
         return f"{self.topic}/subscriptions/{quote(self.path['name'], safe='')}"
 
-    def number(self, name: str, default: int = 0) -> int:
-        found = number_of(self.query.get(name, "").replace(",", ""))
-        return default if found is None else found
+    def number(self, name: str) -> int:
+        return number_of(self.query.get(name, "").replace(",", "")) or 0
 
     def given(self, *names: str) -> dict[str, str]:
         """The given ones of these parameters of the page; its call has the same names for them."""
@@ -176,11 +175,6 @@ def _tokens(page: PageAddress) -> Call:
         user | {"ended": str(ended).lower()},
         command=("tokens", "list", *_options(user), *(["--ended"] if ended else [])),
     )
-
-
-def _log(page: PageAddress) -> Call:
-    at = page.number("at")
-    return _entries(page, at, _MORE)
 
 
 def _entries(page: PageAddress, offset: int, limit: int) -> Call:
@@ -303,7 +297,7 @@ _CALLS: Mapping[str, Callable[[PageAddress], Call | None]] = {
     "partition": lambda page: Call(
         f"{page.partition_path}/blockers", command=("partitions", "blockers", page.partition)
     ),
-    "log": _log,
+    "log": lambda page: _entries(page, page.number("at"), _MORE),
     "log-entry": lambda page: _entries(page, page.path["offset"], 1),
     "test-message": lambda page: Call(
         f"{page.partition_path}/messages",

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from engine.model.errors import InvalidRequest
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.reading import firing
-from txnconsole.console.audit_log import audit_page
+from txnconsole.audit.reading import AuditFilter, newest
 from txnconsole.console.health import health
 from txnconsole.console.overview_figures import columns, figure_templates
 from txnconsole.console.page import ConsoleRequest, page, show
@@ -85,7 +85,7 @@ def _rest(request: ConsoleRequest, summary: Summary) -> dict[str, Any]:
         "costs": costs(_COSTS_WITHIN, _OWNERS),
         "beats": heartbeat.beats(),
         "sampled": summary.rates,
-        "records": audit_page(before=None, about="", people=True, limit=_RECORDS).entries
+        "records": newest(AuditFilter(people=True), below=None, limit=_RECORDS).entries
         if request.principal.may(Permission.AUDIT_READ)
         else None,
     }

@@ -18,7 +18,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import ENDED, TxnStatus
 from txnconsole.access.payloads import EVERYTHING, sight_of
 from txnconsole.access.roles import Permission
-from txnconsole.console.audit_log import audit_page
+from txnconsole.audit.reading import AuditFilter, newest
 from txnconsole.console.dead_participants import Participant, dead
 from txnconsole.console.live.transaction_feeds import transaction_position
 from txnconsole.console.numbers import number_of
@@ -30,7 +30,7 @@ from txnconsole.console.slices import slice_of
 from txnconsole.console.transaction_timeline import chart_height, figure, lanes
 from txnconsole.enginedb.wiring import engine
 from txnconsole.quantities import duration
-from txnconsole.refusals.recording import about
+from txnconsole.refusals import recording as refusals
 
 #: Rows of each table: a transaction may have many participants, but a page only 1,000 elements.
 _ROWS = 8
@@ -220,7 +220,7 @@ def conflicts(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "txn_id": txn_id,
         "refusals": [
             (one, SubscriptionName.parse(one.subscription), one.refused == str(txn_id))
-            for one in about(txn_id, _CONFLICTS)
+            for one in refusals.about(txn_id, _CONFLICTS)
         ],
     }
     return show(request, "console/partials/transaction_conflicts.html", context)
@@ -271,6 +271,7 @@ def _contents(part: PartitionParticipant | None, txn_id: TxnID, start: int | Non
 @page(Permission.AUDIT_READ)
 def audited(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """What people and programs did to it, from the audit log."""
-    found = audit_page(before=None, about=f"transaction:{txn_id}", people=False, limit=_AUDIT_ROWS)
-    context = {"page": found, "entries": found.entries, "about": f"transaction:{txn_id}"}
+    about = f"transaction:{txn_id}"
+    found = newest(AuditFilter(object=about), below=None, limit=_AUDIT_ROWS)
+    context = {"page": found, "entries": found.entries, "about": about}
     return show(request, "console/partials/transaction_audit.html", context)
