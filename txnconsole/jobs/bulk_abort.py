@@ -29,7 +29,7 @@ from txnconsole.jobs.errors import CountChanged
 from txnconsole.jobs.lifecycle import start
 from txnconsole.jobs.models import ItemState, Job, JobItem
 from txnconsole.jobs.results import ItemResult
-from txnconsole.queue.wakeup import wake_finalizer
+from txnconsole.queue.wakeup import wake_finalizers_of
 
 BULK_ABORT = "bulk_abort"
 #: Transactions of one job.
@@ -115,8 +115,7 @@ def abort_items(job: Job, items: Sequence[JobItem]) -> list[ItemResult]:
     """Decide to abort each item's transaction; workers carry the decisions out as ever."""
     txn_ids = [txn_id_of(item) for item in items]
     found = engine().groups.abort_open(txn_ids, detail=_detail(job))
-    for tc_id in {txn_id.tc_id for txn_id in txn_ids}:
-        wake_finalizer(tc_id)
+    wake_finalizers_of(txn_ids)
     return [
         _result(job, item, found.get(txn_id)) for item, txn_id in zip(items, txn_ids, strict=True)
     ]

@@ -14,7 +14,7 @@ from engine.subscription.seeking import Target
 from txnconsole.audit.recording import Actor, Change, Facts, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations.topics import forced
-from txnconsole.queue.wakeup import wake_finalizer
+from txnconsole.queue.wakeup import wake_finalizers_of
 
 #: Of how many partitions the audit log keeps where a subscription stood.
 _PARTITIONS = 100
@@ -57,8 +57,7 @@ def seek(
             "partition": partition,
             "ended_transactions": [str(txn_id) for txn_id in ended],
         }
-    for tc_id in {txn_id.tc_id for txn_id in ended}:
-        wake_finalizer(tc_id)
+    wake_finalizers_of(ended)
     return tuple(ended)
 
 

@@ -1,10 +1,12 @@
 """Wakes workers: to finalize coordinators' ended transactions, to go on with jobs.
 
-A wake-up is a hint that may be lost with the queue: the sweeps find the same work."""
+A wake-up is a hint that may be lost with the queue: the sweeps find the same work.
+"""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,6 +15,7 @@ import structlog
 from kombu.exceptions import OperationalError
 
 from engine import tracing
+from engine.model.txn_id import TxnID
 from engine.tracing import Kind
 from txnconsole.celery import app
 from txnconsole.queue.connection import TASKS, Pause, connection
@@ -66,6 +69,12 @@ def wake_finalizer(tc_id: int) -> None:
             _send(_LANE, FINALIZE)
     except _UNREACHABLE as error:
         _paused(_LANE, error)
+
+
+def wake_finalizers_of(txn_ids: Iterable[TxnID]) -> None:
+    """As :func:`wake_finalizer`, for the coordinators of these transactions."""
+    for tc_id in {txn_id.tc_id for txn_id in txn_ids}:
+        wake_finalizer(tc_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,7 @@ def expire() -> None:
     """Abort open transactions past their deadline, and wake their coordinators."""
     for _ in range(_ROUNDS):
         expired = engine().coordinator.expire(limit=_BATCH)
-        for tc_id in {txn_id.tc_id for txn_id in expired}:
-            wakeup.wake_finalizer(tc_id)
+        wakeup.wake_finalizers_of(expired)
         if expired:
             _log.info("expired", transactions=len(expired))
         if len(expired) < _BATCH:

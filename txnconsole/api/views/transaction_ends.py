@@ -35,7 +35,7 @@ from txnconsole.audit.recording import Change, recorded
 from txnconsole.enginedb.wiring import engine
 from txnconsole.environment import Process
 from txnconsole.operations import transactions as operations
-from txnconsole.queue.wakeup import wake_finalizer
+from txnconsole.queue.wakeup import wake_finalizer, wake_finalizers_of
 from txnconsole.wsgi_on_threads import resting
 
 #: After so long a waiting call looks whether its process is about to end, or its caller has gone.
@@ -195,8 +195,7 @@ class Groups(Endpoint):
                 "duplicate": ended.duplicate,
                 "statuses": {str(txn_id): status for txn_id, status in ended.statuses.items()},
             }
-        for tc_id in {txn_id.tc_id for txn_id in ended.statuses}:
-            wake_finalizer(tc_id)
+        wake_finalizers_of(ended.statuses)
         return EndedGroup(
             group=body.group,
             transactions=[
