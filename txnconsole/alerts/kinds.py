@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from django.db.models import TextChoices
+
 
 class Kind(StrEnum):
     """What a rule measures; :data:`KINDS` describes each."""
@@ -33,7 +35,7 @@ class Unit(StrEnum):
     COUNT = "count"
 
 
-class Severity(StrEnum):
+class Severity(TextChoices):
     """How bad an alert is, from the least to the worst."""
 
     INFO = "info"

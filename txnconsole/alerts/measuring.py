@@ -22,6 +22,7 @@ from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.alerts.kinds import Kind
 from txnconsole.alerts.units import milliseconds
+from txnconsole.quantities import counted
 from txnconsole.queue.conflicts import conflicts_per_minute
 
 #: How many objects of one kind are looked at: the worst, when there are more.
@@ -116,9 +117,8 @@ class Measurements:
         for status in self._held.partitions:
             if status.blocker is not None:
                 waited = milliseconds(status.held_for)
-                hidden = status.hidden_messages
-                offsets = "offset" if hidden == 1 else "offsets"
-                detail = f"{hidden:,} {offsets} behind {status.blocker.txn_id}"
+                hidden = counted(status.hidden_messages, "offset")
+                detail = f"{hidden} behind {status.blocker.txn_id}"
                 topic = str(status.partition.topic)
                 samples[f"{_PARTITION}{status.partition}"] = Sample(waited, detail, topic)
         return self._of_partitions(Kind.HELD_BACK, samples, self._held.unavailable, whole=self._all)

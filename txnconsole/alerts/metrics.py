@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 import structlog
-from django.db import InterfaceError, OperationalError
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from txnconsole.alerts import reading
 from txnconsole.alerts.models import Rule
+from txnconsole.enginedb.away import DATABASE_AWAY
 
 _log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ class AlertsCollector(Collector):
             counts = Counter(dict.fromkeys(Rule.objects.values_list("name", "severity"), 0))
             standing = reading.standing()
             counts.update(reading.firing_by_rule(standing))
-        except (OperationalError, InterfaceError) as error:
+        except DATABASE_AWAY as error:
             _log.warning("alerts not told", error=type(error).__name__)
             return ()
         for pair, count in counts.items():

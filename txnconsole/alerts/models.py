@@ -13,7 +13,6 @@ from txnconsole.alerts.kinds import KINDS, Severity
 from txnconsole.alerts.states import AlertState, ChannelKind, MessageState, NoticeKind
 
 _KINDS = [(kind.value, terms.title) for kind, terms in KINDS.items()]
-_SEVERITIES = [(severity.value, severity.value.capitalize()) for severity in Severity]
 
 
 class Rule(models.Model):
@@ -30,7 +29,7 @@ class Rule(models.Model):
     for_ms = models.BigIntegerField(default=0)
     clear_ms = models.BigIntegerField(default=15_000)
     remind_ms = models.BigIntegerField(default=4 * 3_600_000)
-    severity = models.CharField(max_length=16, choices=_SEVERITIES)
+    severity = models.CharField(max_length=16, choices=Severity)
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())
@@ -55,7 +54,7 @@ class Alert(models.Model):
     rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="alerts")
     rule_name = models.CharField(max_length=120)
     kind = models.CharField(max_length=32, choices=_KINDS)
-    severity = models.CharField(max_length=16, choices=_SEVERITIES)
+    severity = models.CharField(max_length=16, choices=Severity)
     threshold = models.FloatField()
     #: Named as in the audit log: ``partition:public/default/flights:0``.
     object = models.TextField()
@@ -133,7 +132,7 @@ class Channel(models.Model):
     recipients = ArrayField(models.TextField(), default=list)
     url = models.TextField(default="")
     secret = models.TextField(default="")
-    min_severity = models.CharField(max_length=16, choices=_SEVERITIES, default=Severity.INFO.value)
+    min_severity = models.CharField(max_length=16, choices=Severity, default=Severity.INFO.value)
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())

@@ -18,7 +18,6 @@ from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
 from txnconsole.console.confirmation import MIN_REASON, TOO_SHORT, tell_refusal
 
-_SEVERITIES = [(one.value, one.value.capitalize()) for one in Severity]
 _HOUR_MS = 3_600_000
 _SPANS = [
     (str(_HOUR_MS), "1 hour"),
@@ -140,7 +139,7 @@ class RuleForm(SettingsForm):
     hold = _span("Fires when above it for (seconds)", initial=0)
     clear = _span("Resolved when not above it for (seconds)", initial=15)
     remind = _span("Remind every (hours; 0: never)", initial=4, unit_ms=_HOUR_MS)
-    severity = forms.ChoiceField(choices=_SEVERITIES, widget=forms.Select(attrs=_field()))
+    severity = forms.ChoiceField(choices=Severity, widget=forms.Select(attrs=_field()))
     enabled = forms.BooleanField(required=False, initial=True, label="Evaluate this rule")
 
     def __init__(self, kind: Kind, *arguments: Any, rule: Rule | None = None, **more: Any) -> None:
@@ -220,7 +219,7 @@ class ChannelForm(SettingsForm):
     )
     min_severity = forms.ChoiceField(
         label="Takes alerts from this severity on",
-        choices=_SEVERITIES,
+        choices=Severity,
         widget=forms.Select(attrs=_field()),
     )
     enabled = forms.BooleanField(required=False, initial=True, label="Send messages here")

@@ -11,8 +11,8 @@ from txnconsole.access.roles import Permission
 from txnconsole.alerts import channels as stored_channels
 from txnconsole.alerts import rules as stored_rules
 from txnconsole.alerts.kinds import KINDS, Kind
-from txnconsole.alerts.models import Channel, Rule
-from txnconsole.alerts.states import AlertState, ChannelKind, MessageState
+from txnconsole.alerts.models import Channel
+from txnconsole.alerts.states import ChannelKind, MessageState
 from txnconsole.console.alert_forms import ChannelForm, RuleForm, refusal_shown_in
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, go, page, show
@@ -26,11 +26,9 @@ _MESSAGES = 20
 @page(Permission.ALERT_READ)
 def rules(request: ConsoleRequest) -> HttpResponse:
     """Every rule, with how many of its alerts fire."""
-    firing = Count("alerts", filter=Q(alerts__state=AlertState.FIRING))
     context = rights(request) | {
         "rules": [
-            (rule, KINDS[Kind(rule.kind)])
-            for rule in Rule.objects.annotate(firing=firing).order_by("name")
+            (rule, KINDS[Kind(rule.kind)]) for rule in stored_rules.with_firing().order_by("name")
         ],
     }
     return show(request, "console/alerts/rules.html", context)
