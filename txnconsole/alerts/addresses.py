@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from txnconsole.alerts.naming import invalid
+from txnconsole.alerts.errors import invalid
 
 MAX_URL = 2000
 _PORTS = {"http": 80, "https": 443}

@@ -15,12 +15,18 @@ from engine.postgres import deadlines
 from txnconsole.alerts.addresses import Target
 from txnconsole.alerts.composing import compose_test
 from txnconsole.alerts.delivering import attempt, claim, send_again
-from txnconsole.alerts.errors import AlertChannelNotFound, AlertConflict, AlertMessageNotFound
+from txnconsole.alerts.errors import (
+    AlertChannelNotFound,
+    AlertConflict,
+    AlertMessageNotFound,
+    invalid,
+)
 from txnconsole.alerts.kinds import Severity
 from txnconsole.alerts.models import Channel, Message
-from txnconsole.alerts.naming import invalid, require_unchanged, stored_name, unique_name
+from txnconsole.alerts.naming import stored_name, unique_name
 from txnconsole.alerts.signing import new_secret
 from txnconsole.alerts.states import ChannelKind
+from txnconsole.alerts.versions import require_unchanged
 from txnconsole.audit.recording import Actor, Change, recorded, recorded_atomically
 from txnconsole.enginedb.advisory_lock import advisory_lock
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.model.errors import EngineError, NotFound
+from engine.model.errors import EngineError, InvalidRequest, NotFound
 
 
 class AlertNotFound(NotFound):
@@ -47,3 +47,8 @@ class AlertSettingsChanged(AlertConflict):
 
 class DeliveryFailed(Exception):
     """A message could not be sent. The text says why and holds no secret: it is shown."""
+
+
+def invalid(field: str, problem: str) -> InvalidRequest:
+    """The error for one field with a value that it cannot have."""
+    return InvalidRequest(f"{field}: {problem}.", field={field: problem})

@@ -7,9 +7,13 @@ from datetime import timedelta
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from txnconsole.alerts.errors import AlertConflict, AlertNotFound, AlertSilenceNotFound
+from txnconsole.alerts.errors import (
+    AlertConflict,
+    AlertNotFound,
+    AlertSilenceNotFound,
+    invalid,
+)
 from txnconsole.alerts.models import Alert, Silence
-from txnconsole.alerts.naming import invalid
 from txnconsole.alerts.rules import find_rule
 from txnconsole.alerts.silencing import HOLDS, open_silences
 from txnconsole.alerts.states import ACTIVE, AlertState

@@ -9,11 +9,12 @@ from django.db.models import Count, Q, QuerySet
 from django.db.models.functions import Now
 
 from txnconsole.alerts import notices
-from txnconsole.alerts.errors import AlertConflict, AlertRuleNotFound
+from txnconsole.alerts.errors import AlertConflict, AlertRuleNotFound, invalid
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Alert, Rule
-from txnconsole.alerts.naming import invalid, require_unchanged, stored_name, unique_name
+from txnconsole.alerts.naming import stored_name, unique_name
 from txnconsole.alerts.states import ACTIVE, AlertState, NoticeKind
+from txnconsole.alerts.versions import require_unchanged
 from txnconsole.audit.recording import Actor, Change, recorded_atomically
 from txnconsole.enginedb.advisory_lock import advisory_lock
 from txnconsole.enginedb.clock import database_now

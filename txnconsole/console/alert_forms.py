@@ -13,9 +13,9 @@ from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.errors import AlertSettingsChanged
 from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
 from txnconsole.alerts.models import Channel, Rule
-from txnconsole.alerts.naming import version_of
 from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
+from txnconsole.alerts.versions import version_of
 from txnconsole.console.confirmation import MIN_REASON, TOO_SHORT, tell_refusal
 
 _HOUR_MS = 3_600_000
