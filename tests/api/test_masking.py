@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import MESSAGES, TOPIC, Caller
-from txnconsole.access.administration import MAX_MASKING_RULES
+from txnconsole.access.masking_rules import MAX_MASKING_RULES
 from txnconsole.access.models import MaskingRule
 from txnconsole.api.views import masking
 from txnconsole.audit.models import AuditEntry

@@ -60,6 +60,12 @@ def find_user(name: str) -> User:
     return user
 
 
+def lock_user(name: str) -> User | None:
+    """The user of that name, whom nobody else changes until the surrounding SQL transaction ends;
+    None when there is none."""
+    return User.objects.select_for_update(no_key=True).filter(username=name).first()
+
+
 def list_users(*, above: str, limit: int) -> list[User]:
     """Users by name, including disabled ones and owners of programs' tokens."""
     users = User.objects.prefetch_related("groups").filter(username__gt=above).order_by("username")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txnconsole.access.administration import add_masking_rule, delete_masking_rule
+from txnconsole.access.masking_rules import add_masking_rule, delete_masking_rule
 from txnconsole.access.models import MaskingRule as StoredRule
 from txnconsole.access.roles import Permission
 from txnconsole.api.endpoint import AccessEndpoint

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from rest_framework.request import Request
 
-from txnconsole.access.administration import create_token, revoke_token
 from txnconsole.access.roles import Permission
+from txnconsole.access.token_changes import create_token, revoke_token
 from txnconsole.access.tokens import find_token, list_tokens
 from txnconsole.api.decoding import invalid
 from txnconsole.api.endpoint import AccessEndpoint, Endpoint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rest_framework.request import Request
 
-from txnconsole.access.administration import change_user
 from txnconsole.access.roles import GRANTS, Permission, Role
+from txnconsole.access.user_changes import change_user
 from txnconsole.access.users import find_user, list_users, members, user_name
 from txnconsole.api.decoding import named
 from txnconsole.api.endpoint import AccessEndpoint

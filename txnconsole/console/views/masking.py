@@ -8,12 +8,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from engine.model.errors import InvalidRequest
-from txnconsole.access.administration import (
+from txnconsole.access.masking import Effect, Part
+from txnconsole.access.masking_rules import (
     add_masking_rule,
     delete_masking_rule,
     find_masking_rule,
 )
-from txnconsole.access.masking import Effect, Part
 from txnconsole.access.models import MaskingRule
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from engine.model.errors import EngineError
-from txnconsole.access.administration import create_token, grantable, revoke_token
 from txnconsole.access.errors import UserNotFound
 from txnconsole.access.roles import Permission, Role
+from txnconsole.access.token_changes import create_token, grantable, revoke_token
 from txnconsole.access.tokens import find_token, list_tokens
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask, tell_refusal
 from txnconsole.console.numbers import number_of

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from engine.model.errors import EngineError, InvalidRequest
-from txnconsole.access.administration import change_user
 from txnconsole.access.roles import GRANTS, Permission, Role
 from txnconsole.access.tokens import list_tokens
+from txnconsole.access.user_changes import change_user
 from txnconsole.access.users import (
     UserSettings,
     find_user,
