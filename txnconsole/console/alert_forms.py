@@ -16,7 +16,8 @@ from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
 from txnconsole.alerts.versions import version_of
-from txnconsole.console.confirmation import MIN_REASON, TOO_SHORT, tell_refusal
+from txnconsole.console.confirmation import KEPT, MIN_REASON, TOO_SHORT, tell_refusal
+from txnconsole.console.inputs import FIELD, TEXT
 
 _HOUR_MS = 3_600_000
 _SPANS = [
@@ -25,16 +26,13 @@ _SPANS = [
     (str(24 * _HOUR_MS), "1 day"),
     (str(7 * 24 * _HOUR_MS), "7 days"),
 ]
+_MEASURE = FIELD | {"step": "any", "min": "0"}
 _UNITS = {
     Unit.MILLISECONDS: "seconds",
     Unit.PERCENT: "percent",
     Unit.PER_MINUTE: "a minute",
     Unit.COUNT: "a count",
 }
-
-
-def _field(**attributes: Any) -> dict[str, Any]:
-    return {"class": "field", **attributes}
 
 
 def _span(label: str, *, initial: int, unit_ms: int = 1000) -> forms.FloatField:
@@ -45,7 +43,7 @@ def _span(label: str, *, initial: int, unit_ms: int = 1000) -> forms.FloatField:
         max_value=MAX_SPAN_MS / unit_ms,
         initial=initial,
         error_messages={"max_value": "It must be from 0 to seven days."},
-        widget=forms.NumberInput(attrs=_field(step="any", min="0")),
+        widget=forms.NumberInput(attrs=_MEASURE),
     )
 
 
@@ -55,7 +53,7 @@ class AcknowledgeForm(forms.Form):
         max_length=1000,
         required=False,
         widget=forms.Textarea(
-            attrs=_field(rows=3, placeholder="What is being done; shown beside the alert")
+            attrs=FIELD | {"rows": 3, "placeholder": "What is being done; shown beside the alert"}
         ),
     )
 
@@ -74,26 +72,24 @@ class SilenceForm(forms.Form):
         label="Objects",
         max_length=1000,
         help_text="A pattern with * and ?, such as partition:public/default/*",
-        widget=forms.TextInput(attrs=_field(spellcheck="false", autocomplete="off")),
+        widget=forms.TextInput(attrs=TEXT),
     )
     rule = _RuleField(
         label="Rule",
         queryset=Rule.objects.order_by("name"),
         required=False,
         empty_label="Any rule",
-        widget=forms.Select(attrs=_field()),
+        widget=forms.Select(attrs=FIELD),
     )
     duration_ms = forms.TypedChoiceField(
-        label="For", choices=_SPANS, coerce=int, widget=forms.Select(attrs=_field())
+        label="For", choices=_SPANS, coerce=int, widget=forms.Select(attrs=FIELD)
     )
     reason = forms.CharField(
         label="Reason",
         min_length=MIN_REASON,
         max_length=1000,
         error_messages={"required": TOO_SHORT, "min_length": TOO_SHORT},
-        widget=forms.Textarea(
-            attrs=_field(rows=3, placeholder="Kept in the audit log with your name")
-        ),
+        widget=forms.Textarea(attrs=FIELD | {"rows": 3, "placeholder": KEPT}),
     )
 
 
@@ -126,20 +122,18 @@ class SettingsForm(forms.Form):
 class RuleForm(SettingsForm):
     """A rule, whose kind was chosen before; spans are in seconds, reminders in hours."""
 
-    name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
+    name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=FIELD))
     topics = forms.CharField(
         max_length=400,
         initial="*",
         help_text="A pattern with * and ?, such as public/default/*",
-        widget=forms.TextInput(attrs=_field(spellcheck="false", autocomplete="off")),
+        widget=forms.TextInput(attrs=TEXT),
     )
-    threshold = forms.FloatField(
-        min_value=0, widget=forms.NumberInput(attrs=_field(step="any", min="0"))
-    )
+    threshold = forms.FloatField(min_value=0, widget=forms.NumberInput(attrs=_MEASURE))
     hold = _span("Fires when above it for (seconds)", initial=0)
     clear = _span("Resolved when not above it for (seconds)", initial=15)
     remind = _span("Remind every (hours; 0: never)", initial=4, unit_ms=_HOUR_MS)
-    severity = forms.ChoiceField(choices=Severity, widget=forms.Select(attrs=_field()))
+    severity = forms.ChoiceField(choices=Severity, widget=forms.Select(attrs=FIELD))
     enabled = forms.BooleanField(required=False, initial=True, label="Evaluate this rule")
 
     def __init__(self, kind: Kind, *arguments: Any, rule: Rule | None = None, **more: Any) -> None:
@@ -205,22 +199,20 @@ class _LinesField(forms.CharField):
 class ChannelForm(SettingsForm):
     """An e-mail channel or a webhook; an existing webhook keeps its URL when none is given."""
 
-    name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=_field()))
+    name = forms.CharField(max_length=120, widget=forms.TextInput(attrs=FIELD))
     recipients = _LinesField(
         label="Recipients, one a line",
-        widget=forms.Textarea(attrs=_field(rows=4, spellcheck="false")),
+        widget=forms.Textarea(attrs=FIELD | {"rows": 4, "spellcheck": "false"}),
     )
     url = forms.CharField(
         label="Address",
         max_length=2000,
-        widget=forms.TextInput(
-            attrs=_field(type="url", spellcheck="false", autocomplete="off", placeholder="https://")
-        ),
+        widget=forms.TextInput(attrs=TEXT | {"type": "url", "placeholder": "https://"}),
     )
     min_severity = forms.ChoiceField(
         label="Takes alerts from this severity on",
         choices=Severity,
-        widget=forms.Select(attrs=_field()),
+        widget=forms.Select(attrs=FIELD),
     )
     enabled = forms.BooleanField(required=False, initial=True, label="Send messages here")
 

@@ -16,11 +16,14 @@ from django import forms
 from django.http import HttpResponse
 
 from engine.model.errors import EngineError, InvalidRequest
+from txnconsole.console.inputs import FIELD
 from txnconsole.console.page import ConsoleRequest, go, show
 from txnconsole.console.shown_once import show_once
 
 MIN_REASON = 8
 _NO_NAMES: Mapping[str, str] = {}
+#: What stands in the field of a reason while it is empty.
+KEPT = "Kept in the audit log with your name"
 TOO_SHORT = f"Give a reason of at least {MIN_REASON} characters."
 
 
@@ -31,13 +34,7 @@ class ReasonForm(forms.Form):
         min_length=MIN_REASON,
         max_length=500,
         error_messages={"required": TOO_SHORT, "min_length": TOO_SHORT},
-        widget=forms.Textarea(
-            attrs={
-                "class": "field",
-                "rows": 3,
-                "placeholder": "Kept in the audit log with your name",
-            }
-        ),
+        widget=forms.Textarea(attrs=FIELD | {"rows": 3, "placeholder": KEPT}),
     )
 
     def order_fields(self, field_order: Iterable[str] | None) -> None:

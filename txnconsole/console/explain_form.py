@@ -9,7 +9,7 @@ from django import forms
 from engine.model.errors import InvalidRequest
 from engine.model.message import MAX_OFFSET, Isolation, MessageID
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
-from txnconsole.console.inputs import TEXT
+from txnconsole.console.inputs import FIELD, TEXT
 
 
 class ExplainForm(forms.Form):
@@ -34,7 +34,7 @@ class ExplainForm(forms.Form):
     isolation = forms.ChoiceField(
         required=False,
         choices=[(each.value, each.value.upper()) for each in Isolation],
-        widget=forms.Select(attrs={"class": "field"}),
+        widget=forms.Select(attrs=FIELD),
     )
 
     def clean(self) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from django.utils.timezone import is_naive
 
 from engine.model.message import MAX_OFFSET
 
-#: Attributes of inputs of names and patterns, and of whole numbers.
-TEXT = {"class": "field", "autocomplete": "off", "spellcheck": "false"}
+#: Attributes of any input, of those of names and patterns, and of those of whole numbers.
+FIELD = {"class": "field"}
+TEXT = FIELD | {"autocomplete": "off", "spellcheck": "false"}
 NUMBER = {"class": "field short num", "inputmode": "numeric", "autocomplete": "off"}
 
 

@@ -13,10 +13,11 @@ from txnconsole.access.masking import Effect, Part
 from txnconsole.access.roles import Role
 from txnconsole.access.users import USER_NAME
 from txnconsole.console.confirmation import ReasonForm
-from txnconsole.console.inputs import TEXT
+from txnconsole.console.inputs import FIELD, TEXT
 from txnconsole.preferences.models import Density, Pace, Theme, zones
 
 _MAX_TOPICS, _MAX_PATTERN = 64, 400
+_ROLES = [(str(role), str(role)) for role in Role]
 #: How many days a token is valid, for each choice of the field.
 LIFETIMES = (
     ("7", "7 days"),
@@ -60,7 +61,7 @@ class TokenForm(forms.Form):
         initial="90",
         required=False,
         label="Valid for",
-        widget=forms.Select(attrs={"class": "field"}),
+        widget=forms.Select(attrs=FIELD),
     )
     user = forms.CharField(
         required=False,
@@ -108,7 +109,7 @@ class NewUserForm(forms.Form):
     )
     roles = forms.MultipleChoiceField(
         required=False,
-        choices=[(str(role), str(role)) for role in Role],
+        choices=_ROLES,
         widget=forms.CheckboxSelectMultiple,
     )
     person = forms.BooleanField(
@@ -121,12 +122,12 @@ class RolesForm(ReasonForm):
 
     before = forms.MultipleChoiceField(
         required=False,
-        choices=[(str(role), str(role)) for role in Role],
+        choices=_ROLES,
         widget=forms.MultipleHiddenInput,
     )
     roles = forms.MultipleChoiceField(
         required=False,
-        choices=[(str(role), str(role)) for role in Role],
+        choices=_ROLES,
         widget=forms.CheckboxSelectMultiple(attrs={"class": "choices"}),
     )
     revoke_tokens = forms.BooleanField(
@@ -158,7 +159,7 @@ class MaskingForm(forms.Form):
             (Part.PROPERTY, "a property"),
         ],
         label="What",
-        widget=forms.Select(attrs={"class": "field"}),
+        widget=forms.Select(attrs=FIELD),
     )
     name = forms.CharField(
         required=False,
@@ -174,5 +175,5 @@ class MaskingForm(forms.Form):
             (Effect.REMOVE, "nothing: it is left out"),
         ],
         label="What is shown",
-        widget=forms.Select(attrs={"class": "field"}),
+        widget=forms.Select(attrs=FIELD),
     )

@@ -15,6 +15,7 @@ from engine.model.txn_id import MAX_TC_ID
 from engine.model.txn_status import DECIDED, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.inputs import FIELD
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.reads import region
 from txnconsole.console.slices import slice_of
@@ -39,7 +40,7 @@ class ScaleForm(ReasonForm):
         max_value=_MAX_COORDINATORS,
         label="Coordinators",
         help_text="The number can only grow: their transactions belong to them for ever.",
-        widget=forms.NumberInput(attrs={"class": "field"}),
+        widget=forms.NumberInput(attrs=FIELD),
     )
 
 

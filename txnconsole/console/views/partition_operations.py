@@ -17,6 +17,7 @@ from engine.model.topic_name import PartitionName, TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.audit.recording import Actor
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.inputs import NUMBER
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
@@ -31,9 +32,7 @@ class TruncateForm(ReasonForm):
         min_value=0,
         max_value=MAX_OFFSET,
         label="Drop everything from offset",
-        widget=forms.TextInput(
-            attrs={"class": "field num", "inputmode": "numeric", "autocomplete": "off"}
-        ),
+        widget=forms.TextInput(attrs=NUMBER | {"class": "field num"}),
     )
 
 

@@ -12,9 +12,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from engine.model.errors import EngineError
 from txnconsole.access.roles import Permission
-from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask, tell_refusal
+from txnconsole.console.confirmation import (
+    KEPT,
+    Confirmation,
+    Outcome,
+    ReasonForm,
+    ask,
+    tell_refusal,
+)
 from txnconsole.console.figure_charts import read_charts
 from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, PageEnd, read_figures
+from txnconsole.console.inputs import FIELD, TEXT
 from txnconsole.console.newer import Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page, show
@@ -48,17 +56,13 @@ class RunForm(forms.Form):
                 label=f"{each.title} (required)" if each.required else each.title,
                 help_text=capfirst(each.help),
                 required=False,
-                widget=forms.TextInput(_attributes(spellcheck="false", required=each.required)),
+                widget=forms.TextInput(TEXT | {"required": each.required}),
             )
         self.fields["reason"] = forms.CharField(
             required=False,
             max_length=500,
-            widget=forms.TextInput(_attributes(placeholder="Kept in the audit log with your name")),
+            widget=forms.TextInput(FIELD | {"autocomplete": "off", "placeholder": KEPT}),
         )
-
-
-def _attributes(**more: object) -> dict[str, object]:
-    return {"class": "field", "autocomplete": "off", **more}
 
 
 @require_safe

@@ -30,7 +30,7 @@ from txnconsole.console.ack_strip import (
     runs_of,
 )
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
-from txnconsole.console.inputs import NUMBER, MomentField
+from txnconsole.console.inputs import FIELD, NUMBER, MomentField
 from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
@@ -133,7 +133,7 @@ class SeekForm(ReasonForm):
             ("offset", "an offset of one partition"),
             ("moment", "the first message published at or after a moment"),
         ],
-        widget=forms.Select(attrs={"class": "field"}),
+        widget=forms.Select(attrs=FIELD),
     )
     partition = forms.IntegerField(
         required=False,

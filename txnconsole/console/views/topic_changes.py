@@ -15,7 +15,7 @@ from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
-from txnconsole.console.inputs import NUMBER
+from txnconsole.console.inputs import FIELD, NUMBER, TEXT
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.console.reads import apart_from
 from txnconsole.enginedb.wiring import engine
@@ -23,6 +23,7 @@ from txnconsole.operations import topics as operations
 from txnconsole.quantities import counted
 
 _HOUR_MS = 3_600_000
+_NAME = TEXT | {"class": "field mono"}
 _INITIAL: dict[str, object] = {"topic": "public/default/", "partitions": 1, "deduplication": True}
 
 
@@ -33,9 +34,7 @@ class CreateForm(ReasonForm):
         max_length=400,
         label="Name",
         help_text="tenant/namespace/topic",
-        widget=forms.TextInput(
-            attrs={"class": "field mono", "autocomplete": "off", "spellcheck": "false"}
-        ),
+        widget=forms.TextInput(attrs=_NAME),
     )
     partitions = forms.IntegerField(
         min_value=1,
@@ -49,7 +48,7 @@ class CreateForm(ReasonForm):
             (BufferKind.SIDECAR.value, "sidecar: messages of a transaction wait beside the log"),
         ],
         label="Buffer, for ever",
-        widget=forms.Select(attrs={"class": "field"}),
+        widget=forms.Select(attrs=FIELD),
     )
     hours = forms.IntegerField(
         required=False,
@@ -85,9 +84,7 @@ class DeleteForm(ReasonForm):
     name = forms.CharField(
         max_length=400,
         label="Write its name to confirm",
-        widget=forms.TextInput(
-            attrs={"class": "field mono", "autocomplete": "off", "spellcheck": "false"}
-        ),
+        widget=forms.TextInput(attrs=_NAME),
     )
     force = forms.BooleanField(
         required=False, label="Abort what transactions have in it; the rest of them goes on"

@@ -14,6 +14,7 @@ from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
+from txnconsole.console.inputs import FIELD
 from txnconsole.console.page import ConsoleRequest, actor_of, page
 from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import messages
@@ -43,7 +44,7 @@ class MessageForm(ReasonForm):
             ("ABORT", "in a transaction that aborts at once: nobody gets it"),
         ],
         required=False,
-        widget=forms.Select(attrs={"class": "field"}),
+        widget=forms.Select(attrs=FIELD),
     )
 
 
