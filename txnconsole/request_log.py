@@ -9,11 +9,14 @@ from collections.abc import Callable
 
 import structlog
 from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
 
 from txnconsole.access.requests import PROBES
 
 _log = structlog.get_logger("txnconsole.request")
 _ACCEPTED = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+#: The key in a request's META for its id.
+_ID = "REQUEST_ID"
 #: Probes and assets come all the time and say nothing.
 _QUIET = ("/static/", *PROBES)
 
@@ -29,6 +32,12 @@ def refused(code: str) -> None:
     structlog.contextvars.bind_contextvars(code=code)
 
 
+def request_id_of(request: HttpRequest | Request) -> str:
+    """The request's id, which its log lines, its audit entries and its answer have; empty before
+    the middleware has seen it."""
+    return str(request.META.get(_ID, ""))
+
+
 class RequestLogMiddleware:
     """Binds ``request_id`` to the logs and answers it as ``X-Request-ID``.
 
@@ -42,7 +51,7 @@ class RequestLogMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         given = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
-        request.META["REQUEST_ID"] = request_id
+        request.META[_ID] = request_id
         started = time.monotonic()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:

@@ -34,7 +34,7 @@ from txnconsole.api.renderers import JSONRenderer, MessagePackRenderer, Negotiat
 from txnconsole.api.throttling import PrincipalThrottle, tell_rate
 from txnconsole.audit.recording import Actor
 from txnconsole.enginedb.wiring import engine
-from txnconsole.request_log import about
+from txnconsole.request_log import about, request_id_of
 
 T = TypeVar("T")
 
@@ -174,8 +174,7 @@ class Endpoint(APIView):
     def actor(self) -> Actor:
         """The caller, as the audit log knows it."""
         principal = principal_of_request(self.request)
-        request_id = str(self.request.META.get("REQUEST_ID", ""))
-        return Actor(principal.name, principal.token_id, request_id)
+        return Actor(principal.name, principal.token_id, request_id_of(self.request))
 
 
 class AccessEndpoint(Endpoint):

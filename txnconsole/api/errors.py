@@ -33,7 +33,7 @@ from engine.model.errors import (
 from txnconsole.access.requests import django_request
 from txnconsole.api.limits import BODY_BYTES
 from txnconsole.enginedb.away import DATABASE_AWAY, is_out_of_time
-from txnconsole.request_log import refused
+from txnconsole.request_log import refused, request_id_of
 from txnconsole.statuses import STATUS_OF_CODE, status_of_code
 
 _READING = frozenset({"GET", "HEAD"})
@@ -144,7 +144,7 @@ def problem(
         "detail": detail,
         "code": code,
         "retryable": retryable,
-        "request_id": request.META.get("REQUEST_ID", ""),
+        "request_id": request_id_of(request),
         **(data or {}),
     }
     response = HttpResponse(

@@ -65,11 +65,6 @@ class Call(msgspec.Struct, Generic[BodyT, QueryT], frozen=True):
         waits: int = getattr(self.query, "wait_ms", 0) or getattr(self.body, "wait_ms", 0)
         return waits
 
-    @property
-    def request_id(self) -> str:
-        """The id of the request, which log lines and audit entries have too."""
-        return str(self.request.META.get("REQUEST_ID", ""))
-
 
 class Reply(msgspec.Struct, frozen=True):
     """An answer with a status of its own; without it the status is 200."""

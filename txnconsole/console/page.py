@@ -26,6 +26,7 @@ from txnconsole.access.roles import Permission
 from txnconsole.alerts.reading import Standing, standing
 from txnconsole.audit.recording import Actor
 from txnconsole.preferences.models import Preferences, preferences_of
+from txnconsole.request_log import request_id_of
 from txnconsole.statuses import status_of_code
 
 P = ParamSpec("P")
@@ -215,4 +216,4 @@ def _path_of(address: str) -> str:
 
 
 def _actor(request: HttpRequest, principal: Principal) -> Actor:
-    return Actor(principal.name, request_id=request.META.get("REQUEST_ID", ""))
+    return Actor(principal.name, request_id=request_id_of(request))
