@@ -177,6 +177,15 @@ class Endpoint(APIView):
         return Actor(principal.name, principal.token_id, request_id_of(self.request))
 
 
+class OneFormEndpoint(Endpoint):
+    """An address whose answers have one form, whatever ``Accept`` names (RFC 9110, 12.5.1)."""
+
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[BaseRenderer, str]:
+        return super().perform_content_negotiation(request, force=True)
+
+
 class AccessEndpoint(Endpoint):
     """An address of users, tokens and masking rules. Tokens that are limited to topics are refused
     here: with them one could make a token without that limit, and rules may concern any topic."""

@@ -147,11 +147,9 @@ def problem(
         "request_id": request_id_of(request),
         **(data or {}),
     }
-    response = HttpResponse(
+    return HttpResponse(
         msgspec.json.encode(body, enc_hook=str), status=status, content_type=PROBLEM_JSON
     )
-    response["Cache-Control"] = "no-store"
-    return response
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

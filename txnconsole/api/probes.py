@@ -15,7 +15,6 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import AllowAny, BasePermission
-from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -23,7 +22,7 @@ from txnconsole.access.requests import django_request, principal_behind
 from txnconsole.access.roles import Permission
 from txnconsole.alerts.metrics import AlertsCollector
 from txnconsole.api.decoding import JSON
-from txnconsole.api.endpoint import Endpoint
+from txnconsole.api.endpoint import OneFormEndpoint
 from txnconsole.api.structs.probes import Health, PartState, Readiness
 from txnconsole.enginedb.wiring import engine
 from txnconsole.monitoring.exposition import CONTENT_TYPE, exposition
@@ -43,17 +42,11 @@ class FromThisMachineOrGranted(BasePermission):
         return _asks_nobody(django_request(request))
 
 
-class Probe(Endpoint):
-    """An address for what watches the server. It has one form, which is answered whatever
-    ``Accept`` names: some probes and scrapers name a form of their own (RFC 9110, 12.5.1)."""
+class Probe(OneFormEndpoint):
+    """An address for what watches the server; some probes and scrapers name a form of their own."""
 
     throttle_classes = ()
     schema = None
-
-    def perform_content_negotiation(
-        self, request: Request, force: bool = False
-    ) -> tuple[BaseRenderer, str]:
-        return super().perform_content_negotiation(request, force=True)
 
 
 class Watched(Probe):
@@ -111,9 +104,7 @@ def _part(name: str, problem: str | None) -> PartState:
 
 
 def _answer(body: msgspec.Struct, status: int) -> HttpResponse:
-    response = HttpResponse(msgspec.json.encode(body), status=status, content_type=JSON)
-    response["Cache-Control"] = "no-store"
-    return response
+    return HttpResponse(msgspec.json.encode(body), status=status, content_type=JSON)
 
 
 def _asks_nobody(request: HttpRequest) -> bool:
