@@ -16,6 +16,7 @@ from engine.model.transaction import Transaction
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnStatus
 from txnconsole.access.roles import Permission
+from txnconsole.audit.recording import Actor
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.reads import list_region
@@ -149,35 +150,17 @@ def _effects_of_retry(txn: Transaction) -> list[str]:
 @page(Permission.PARTITION_OPERATE)
 def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Ask, and then abort an orphan, which no coordinator knows, in the partition where it
-    is open."""
-    wanted = request.GET.get("partition")
-    if wanted:
-        partition = PartitionName.parse(wanted)
-        span = engine().log.span(partition, txn_id)
-        held = counted(span.messages, "message") if span else "nothing any more"
-        effect = (
-            f"What it has in {partition} is discarded ({held}), and what that hides becomes"
-            " readable."
-        )
-    else:
-        subscription = SubscriptionName.parse(request.GET.get("subscription", ""))
-        effect = f"What it holds acknowledged of {subscription} is given back for redelivery."
-    actor = actor_of(request)
+    is open, or of the subscription of which it holds acknowledgements."""
+    forced = _forced(request, txn_id)
 
     def change(form: ReasonForm) -> Outcome:
-        reason = form.cleaned_data["reason"]
-        if wanted:
-            marker = operations.force_abort(actor, partition, txn_id, reason)
-            told = f"Its abort marker stands at offset {marker:,} of {partition}."
-        else:
-            messages = operations.force_abort_acks(actor, subscription, txn_id, reason)
-            told = f"{subscription} gives {counted(messages, 'message')} out again."
+        told = forced.carry_out(actor_of(request), form.cleaned_data["reason"])
         return Outcome(title=f"{txn_id} is aborted there", lines=[told])
 
     confirmation = Confirmation(
         title=f"Force the abort of {txn_id}?",
         effects=[
-            effect,
+            forced.effect(),
             "Refused unless its coordinator does not know it, or says that it aborted.",
             "If it committed, the commit is carried out here instead.",
             "This cannot be undone.",
@@ -190,3 +173,48 @@ def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         harm=True,
     )
     return ask(request, confirmation, ReasonForm, change)
+
+
+def _forced(request: ConsoleRequest, txn_id: TxnID) -> _ForcedInPartition | _ForcedOfSubscription:
+    """What the address asks for."""
+    if wanted := request.GET.get("partition"):
+        return _ForcedInPartition(PartitionName.parse(wanted), txn_id)
+    subscription = SubscriptionName.parse(request.GET.get("subscription", ""))
+    return _ForcedOfSubscription(subscription, txn_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _ForcedInPartition:
+    """The forced abort of a transaction in a partition."""
+
+    partition: PartitionName
+    txn_id: TxnID
+
+    def effect(self) -> str:
+        span = engine().log.span(self.partition, self.txn_id)
+        held = counted(span.messages, "message") if span else "nothing any more"
+        return (
+            f"What it has in {self.partition} is discarded ({held}), and what that hides becomes"
+            " readable."
+        )
+
+    def carry_out(self, actor: Actor, reason: str) -> str:
+        """Abort it; what has been done, in words."""
+        marker = operations.force_abort(actor, self.partition, self.txn_id, reason)
+        return f"Its abort marker stands at offset {marker:,} of {self.partition}."
+
+
+@dataclass(frozen=True, slots=True)
+class _ForcedOfSubscription:
+    """The forced abort of what a transaction holds of a subscription."""
+
+    subscription: SubscriptionName
+    txn_id: TxnID
+
+    def effect(self) -> str:
+        return f"What it holds acknowledged of {self.subscription} is given back for redelivery."
+
+    def carry_out(self, actor: Actor, reason: str) -> str:
+        """Give it back; what has been done, in words."""
+        messages = operations.force_abort_acks(actor, self.subscription, self.txn_id, reason)
+        return f"{self.subscription} gives {counted(messages, 'message')} out again."
