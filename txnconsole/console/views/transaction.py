@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from django.http import HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
@@ -54,16 +55,8 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     is_final = found.status in ENDED
     effect = None if is_final else _effect(found)
     records = region(lambda: engine().coordinator.log(txn_id))
-    moves = (
-        {one.partition: one for one in effect.value.partitions} if effect and effect.value else {}
-    )
     holding = _holding(found, effect)
-    gone = frozenset[Participant]() if found.archived else dead(found)
-    leave_out = request.GET.get("deleted") == "out"
-    partitions = [part for part in found.partitions if not (leave_out and part in gone)]
-    subscriptions = [part for part in found.subscriptions if not (leave_out and part in gone)]
-    parts = slice_of(partitions, request.GET.get("partitions", ""), _ROWS)
-    context = {
+    context = _participants(request, found, effect) | {
         "transaction": found,
         "holding": holding,
         "is_final": is_final,
@@ -74,13 +67,6 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         "steps": steps(found, found.now),
         "log": records,
         "records": slice_of(records.value or (), request.GET.get("records", ""), _ROWS),
-        "parts": parts,
-        "rows": [(part, moves.get(part.partition)) for part in parts.rows],
-        "dead": gone,
-        "leaves_out": leave_out,
-        "standing": Counter(part.state for part in found.partitions).items(),
-        "failing": sum(part.last_error is not None for part in found.partitions),
-        "subscriptions": slice_of(subscriptions, request.GET.get("subscriptions", ""), _ROWS),
         "low_water_mark": _low_water_mark(txn_id) if found.archived else None,
         "effect": effect if found.status is TxnStatus.OPEN else None,
         "chart_height": chart_height(
@@ -97,6 +83,30 @@ def transaction(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
         context,
         region=f"console/partials/transaction_{part}.html",
     )
+
+
+def _participants(
+    request: ConsoleRequest, found: Transaction, effect: Region[JointEffect] | None
+) -> dict[str, Any]:
+    """The tables of its partitions, with what its end would change in each, and of its
+    subscriptions; those that were deleted may be left out (``deleted``)."""
+    moves = (
+        {one.partition: one for one in effect.value.partitions} if effect and effect.value else {}
+    )
+    gone = frozenset[Participant]() if found.archived else dead(found)
+    leave_out = request.GET.get("deleted") == "out"
+    partitions = [part for part in found.partitions if not (leave_out and part in gone)]
+    subscriptions = [part for part in found.subscriptions if not (leave_out and part in gone)]
+    parts = slice_of(partitions, request.GET.get("partitions", ""), _ROWS)
+    return {
+        "parts": parts,
+        "rows": [(part, moves.get(part.partition)) for part in parts.rows],
+        "dead": gone,
+        "leaves_out": leave_out,
+        "standing": Counter(part.state for part in found.partitions).items(),
+        "failing": sum(part.last_error is not None for part in found.partitions),
+        "subscriptions": slice_of(subscriptions, request.GET.get("subscriptions", ""), _ROWS),
+    }
 
 
 def _effect(found: Transaction) -> Region[JointEffect]:
