@@ -36,6 +36,7 @@ class ConsoleRequest(HttpRequest):
     """A request whose sender is known; what :func:`page` gives to a view."""
 
     principal: Principal
+    user_id: int
     preferences: Preferences
     #: How the alerts stand, and what time it is: read at most once for the view and its frame.
     standing: Callable[[], Standing]
@@ -47,10 +48,9 @@ View = Callable[Concatenate[ConsoleRequest, P], HttpResponseBase]
 def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpResponseBase]]:
     """Let in whoever holds the permission, and turn the engine's errors into pages.
 
-    Anonymous requests are sent to the login page, forms so that it leads back to the page that they
-    were on, except those of a page's own script, which get a
-    401 that the script understands. The answer is for its sender only: shared caches must not keep
-    it.
+    Anonymous requests are sent to the login page, and from there back to the page that they are for
+    or, forms, that they were made on. Those of a page's own script get a 401 instead, which the
+    script understands. The answer is for its sender only: shared caches must not keep it.
     """
 
     def decorate(view: View[P]) -> Callable[..., HttpResponseBase]:
@@ -65,7 +65,7 @@ def page(permission: Permission) -> Callable[[View[P]], Callable[..., HttpRespon
                 return failed(request, error)
             if principal is None or user.pk is None:
                 return _to_login(request)
-            request.principal = principal
+            request.principal, request.user_id = principal, user.pk
             request.preferences = preferences_of(user)
             request.standing = cache(standing)
             if not principal.may(permission):
@@ -165,6 +165,19 @@ def asked_on(request: HttpRequest, otherwise: str) -> str:
     """The page of ours that the request was made on; ``otherwise`` where the browser names none."""
     address = request.headers.get("Referer", "")
     return _path_of(address) if urlsplit(address).netloc == request.get_host() else otherwise
+
+
+def page_address(name: str, query: str = "") -> str:
+    """The address of the page of that name, with a query where there is one."""
+    return reverse(f"console:{name}") + (f"?{query}" if query else "")
+
+
+def query_without(request: HttpRequest, *names: str) -> str:
+    """The query of a page's address without some of its parameters."""
+    query = request.GET.copy()
+    for name in names:
+        query.pop(name, None)
+    return query.urlencode()
 
 
 def asked_by_script(request: HttpRequest) -> bool:

@@ -73,9 +73,13 @@ class Listing:
 
     def address(self, *, text: str | None = None, **changes: str) -> str:
         """The query string of this list, or of one with another text, from its first page on."""
-        sort = "" if self.order is TransactionOrder.NEWEST else str(self.order)
-        values = {"q": self.text if text is None else text, "sort": sort} | changes
+        values = {"q": self.text if text is None else text, "sort": self.sort} | changes
         return "?" + urlencode({name: value for name, value in values.items() if value}, safe=":,>")
+
+    @property
+    def sort(self) -> str:
+        """The order as an address names it; empty for the newest first."""
+        return "" if self.order is TransactionOrder.NEWEST else str(self.order)
 
     @property
     def order_name(self) -> str:
@@ -85,8 +89,7 @@ class Listing:
     def by_opening(self) -> str:
         """The address of this list ordered by when transactions were opened, the other way
         round."""
-        newest = self.order is TransactionOrder.NEWEST
-        return self.address(sort=str(TransactionOrder.OLDEST) if newest else "")
+        return self.address(sort="" if self.sort else str(TransactionOrder.OLDEST))
 
     @property
     def by_deadline(self) -> str:

@@ -25,7 +25,15 @@ from txnconsole.console.live.alerts_feed import alerts_position
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
 from txnconsole.console.object_links import address_of, object_named
-from txnconsole.console.page import ConsoleRequest, actor_of, go, page, show
+from txnconsole.console.page import (
+    ConsoleRequest,
+    actor_of,
+    go,
+    page,
+    page_address,
+    query_without,
+    show,
+)
 from txnconsole.console.slices import page_of, slice_of_query
 
 #: Rows are large here; more of them would exceed the number of elements that a page may have.
@@ -45,7 +53,6 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
     standing = request.standing()
     position = alerts_position(standing)
     keys, since = _listed(request)
-    here = reverse("console:alerts")
     if keys:
         firing, newer = reading.as_listed(standing, keys, since)
     else:
@@ -60,9 +67,9 @@ def alerts(request: ConsoleRequest) -> HttpResponse:
         "channel": "alerts",
         "position": position,
         "firing": firing,
-        "newer": Newer(newer, here),
+        "newer": Newer(newer, page_address("alerts")),
         # An empty list can be read again: no row of it can move.
-        "region": f"{here}?{urlencode(kept)}" if firing else here,
+        "region": page_address("alerts", urlencode(kept) if firing else ""),
         "unlisted": reading.unlisted(standing, firing, newer),
         "pending": pending,
         "later": later,
@@ -96,8 +103,6 @@ def history(request: ConsoleRequest) -> HttpResponse:
     counted = resolved.filter(resolved_at__gte=since).count()
     position = alerts_position(standing)
     found, last = page_of(resolved, PAGE_ROWS)
-    query = request.GET.copy()
-    query.pop("before", None)
     context = rights(request) | {
         "channel": None if below is not None else "alerts",
         "position": position,
@@ -108,7 +113,7 @@ def history(request: ConsoleRequest) -> HttpResponse:
         "first": below is None,
         "about": about,
         "rule": rule,
-        "query": query.urlencode(),
+        "query": query_without(request, "before"),
     }
     return show(request, "console/alerts/history.html", context)
 
@@ -122,11 +127,9 @@ def resolved_since(request: ConsoleRequest) -> HttpResponse:
     since = moment_of(request.GET.get("since", ""))
     if since is None:
         raise InvalidRequest("Say since which moment, with its zone.", field="since")
-    query = request.GET.copy()
-    query.pop("since")
-    counted = number_of((query.pop("counted", None) or ["0"])[-1]) or 0
-    address = reverse("console:alert-history") + (f"?{query.urlencode()}" if query else "")
+    counted = number_of(request.GET.get("counted", "")) or 0
     count = resolved.filter(resolved_at__gte=since)[: counted + MOST + 1].count() - counted
+    address = page_address("alert-history", query_without(request, "since", "counted"))
     return show(request, "console/partials/newer.html", {"newer": Newer(count, address)})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.http import HttpResponse, StreamingHttpResponse
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from engine.model.errors import InvalidRequest
@@ -13,7 +12,7 @@ from txnconsole.console.audit_log import COLUMNS, AuditForm, in_files
 from txnconsole.console.files import list_file
 from txnconsole.console.newer import MOST, Newer
 from txnconsole.console.numbers import number_of
-from txnconsole.console.page import ConsoleRequest, page, show
+from txnconsole.console.page import ConsoleRequest, page, page_address, query_without, show
 from txnconsole.enginedb.clock import database_now
 
 PAGE_ROWS = 40
@@ -29,15 +28,13 @@ def audit(request: ConsoleRequest) -> HttpResponse:
     head = newest_number()  # What comes after this is counted as new, and not listed.
     if form.is_valid():
         found = newest(form.wanted(), below=head + 1 if below is None else below, limit=PAGE_ROWS)
-    query = request.GET.copy()
-    query.pop("before", None)
     context = {
         "channel": "audit" if form.is_valid() and below is None else None,
         "position": str(head),
         "page": found,
         "form": form,
         "filtered": any(form.cleaned_data.values()) or not form.is_valid(),
-        "query": query.urlencode(),
+        "query": query_without(request, "before"),
         "first": below is None,
     }
     return show(request, "console/audit.html", context, status=200 if form.is_valid() else 400)
@@ -53,10 +50,8 @@ def added(request: ConsoleRequest) -> HttpResponse:
         raise InvalidRequest(
             "Say above which number, and by a filter of the audit log's page.", field="above"
         )
-    query = request.GET.copy()
-    query.pop("above")
-    address = reverse("console:audit") + (f"?{query.urlencode()}" if query else "")
     count = newer(form.wanted(), than=than, most=MOST)
+    address = page_address("audit", query_without(request, "above"))
     return show(request, "console/partials/newer.html", {"newer": Newer(count, address)})
 
 

@@ -25,7 +25,15 @@ from txnconsole.console.figures import DIMENSIONS, RESOLUTIONS, PageEnd, read_fi
 from txnconsole.console.inputs import FIELD, TEXT
 from txnconsole.console.newer import Newer
 from txnconsole.console.numbers import number_of
-from txnconsole.console.page import ConsoleRequest, actor_of, forbidden, page, show
+from txnconsole.console.page import (
+    ConsoleRequest,
+    actor_of,
+    forbidden,
+    page,
+    page_address,
+    query_without,
+    show,
+)
 from txnconsole.console.pipeline_page import (
     pretty,
     read_overview,
@@ -71,15 +79,11 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
     """The jobs, the newest audit, the queue, and all runs."""
     kind, state = request.GET.get("kind", ""), request.GET.get("state", "")
     below = number_of(request.GET.get("before", ""))
-    query = request.GET.copy()
-    query.pop("before", None)
-    query.pop("above", None)
-    listed = query.urlencode()
+    listed = query_without(request, "before", "above")
     runs = read_runs(
         kind=kind, state=state, below=below, above=number_of(request.GET.get("above", ""))
     )
     overview = read_overview(request.standing().now)
-    newest = reverse("console:pipeline") + (f"?{listed}" if listed else "")
     context = {
         "channel": "pipeline",
         "position": read_position(),
@@ -87,7 +91,7 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
         "jobs": [(job, operating.lacking(job.kind, request.principal)) for job in overview.jobs],
         "most_counted": COUNTED,
         "list": runs,
-        "newer": Newer(runs.newer, newest),
+        "newer": Newer(runs.newer, page_address("pipeline", listed)),
         "region": _region(below, runs.known, listed),
         "kind": kind,
         "state": state,
@@ -102,7 +106,7 @@ def pipeline(request: ConsoleRequest) -> HttpResponse:
 def _region(below: int | None, known: int, query: str) -> str:
     """What the page reads again: the same runs, whatever has been started since."""
     place = f"above={known}" if below is None else f"before={below}"
-    return f"{reverse('console:pipeline')}?{query + '&' if query else ''}{place}"
+    return page_address("pipeline", f"{query}&{place}" if query else place)
 
 
 @require_safe

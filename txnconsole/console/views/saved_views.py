@@ -7,7 +7,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from engine.model.errors import InvalidRequest
-from engine.model.transaction import TransactionOrder
 from txnconsole.access.roles import Permission
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.transaction_list import Listing
@@ -35,8 +34,7 @@ def keep(request: ConsoleRequest) -> HttpResponse:
     else:
         try:
             parse(listing.text, me=request.principal.name)
-            sort = "" if listing.order is TransactionOrder.NEWEST else str(listing.order)
-            keeping.keep(_user_id(request), name, listing.text, sort)
+            keeping.keep(request.user_id, name, listing.text, listing.sort)
         except (QueryError, InvalidRequest) as failure:
             error = str(failure)
     return _after(request, listing, error, name)
@@ -46,7 +44,7 @@ def keep(request: ConsoleRequest) -> HttpResponse:
 @page(Permission.TRANSACTION_READ_ANY)
 def forget(request: ConsoleRequest, view_id: int) -> HttpResponse:
     """Delete one of the user's own views."""
-    error = "" if keeping.forget(_user_id(request), view_id) else "There is no such view any more."
+    error = "" if keeping.forget(request.user_id, view_id) else "There is no such view any more."
     return _after(request, Listing.of(request.POST), error, "")
 
 
@@ -60,9 +58,7 @@ def _after(request: ConsoleRequest, listing: Listing, error: str, name: str) -> 
 def _shown(
     request: ConsoleRequest, listing: Listing, error: str = "", name: str = ""
 ) -> HttpResponse:
-    context = shown_views(
-        listing, user_id=_user_id(request), me=request.principal.name, counted=True
-    )
+    context = shown_views(listing, user_id=request.user_id, me=request.principal.name, counted=True)
     return show(
         request,
         "console/saved_views.html",
@@ -70,7 +66,3 @@ def _shown(
         region="console/partials/saved_views.html",
         status=422 if error else 200,
     )
-
-
-def _user_id(request: ConsoleRequest) -> int:
-    return int(request.user.pk or 0)  # Signed in: the page decorator has checked it.

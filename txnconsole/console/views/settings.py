@@ -46,7 +46,7 @@ def profile(request: ConsoleRequest) -> HttpResponse:
     kept = {name: getattr(chosen, name) for name in PreferencesForm.base_fields}
     form = PreferencesForm(request.POST or None, initial=kept)
     if request.method == "POST" and form.is_valid():
-        Preferences.objects.update_or_create(user_id=chosen.pk, defaults=form.cleaned_data)
+        Preferences.objects.update_or_create(user_id=request.user_id, defaults=form.cleaned_data)
         done = "Saved. Your settings hold on every browser that you sign in with."
         return go(request, reverse("console:settings-profile"), done)
     context = {
@@ -77,7 +77,7 @@ def _store(request: ConsoleRequest, name: str, values: Iterable[str]) -> HttpRes
     chosen = request.POST.get(name, "")
     if chosen not in values:
         return HttpResponse(f"No such {name}.", status=400)
-    Preferences.objects.update_or_create(user_id=request.preferences.pk, defaults={name: chosen})
+    Preferences.objects.update_or_create(user_id=request.user_id, defaults={name: chosen})
     return HttpResponse(status=204)
 
 

@@ -77,7 +77,7 @@ def transactions(request: ConsoleRequest) -> HttpResponse:
     }
     if owner is None:  # Counted later: some counts take longer than the list.
         context |= shown_views(
-            listing, user_id=int(request.user.pk or 0), me=request.principal.name, counted=False
+            listing, user_id=request.user_id, me=request.principal.name, counted=False
         )
     if error is None:
         context |= _listed(request, listing, query)
