@@ -38,7 +38,6 @@ def compute(
     run: Run,
     *,
     hours: int | None = None,
-    topics: str = "*",
 ) -> int:
     """Compute the newest hours, or those since the last run, and replace their figures.
 
@@ -52,9 +51,7 @@ def compute(
         since = first_hour(until, hours, newest_hour(session))
         with Snapshot.take(databases) as snapshot:
             run.stage("compute", 0, _PARTS)
-            relations = {
-                name: raw(spark, snapshot, name, topics=topics, since=since) for name in _RELATIONS
-            }
+            relations = {name: raw(spark, snapshot, name, since=since) for name in _RELATIONS}
             rows = minute_figures(spark, relations, since, until, now).collect()
         run.stage("store", 1, _PARTS)
         written = replace_figures(session, rows, since, until)
