@@ -16,7 +16,12 @@ from engine.log import retention
 from engine.log.appending import Batch
 from engine.log.appending import _Partition as Appends
 from engine.model.batch import encode
-from engine.model.errors import InvalidPartitionState, InvalidTxnStatus, TopicNotFound
+from engine.model.errors import (
+    InvalidPartitionState,
+    InvalidTxnStatus,
+    TopicInUse,
+    TopicNotFound,
+)
 from engine.model.topic import BufferKind
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
@@ -352,6 +357,32 @@ def test_a_truncation_waits_for_cursors_in_the_order_of_their_subscriptions_name
         with while_open(broker(engine), cursor, "z"):
             pass
     assert cutting.result().result == "truncated"  # type: ignore[attr-defined]
+
+
+def test_a_truncation_sees_what_was_acknowledged_while_the_partition_was_taken_offline(
+    engine: Engine,
+) -> None:
+    """An acknowledgement that is on its way has looked whether the partition serves, and waits for
+    its commit. Cut off, it would be gone from an open transaction, whose program was told that it
+    holds."""
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.partitions.take_offline(P0, reason="test")
+    with while_open(
+        broker(engine),
+        "WITH held AS (SELECT * FROM broker.cursor FOR UPDATE) INSERT INTO broker.pending_ack"
+        " SELECT subscription_id, partition_id, %s, %s, 'INDIVIDUAL', '{[0,1)}' FROM held",
+        txn.tc_id,
+        txn.sequence,
+    ):
+        cutting = Background(broker(engine), lambda: engine.partitions.truncate(P0, 0))
+        cutting.waits()
+    with pytest.raises(TopicInUse, match=str(txn)):
+        cutting.result()
+    assert broker_sql(engine, "SELECT FROM broker.pending_ack") == [()]
 
 
 def test_a_subscription_to_what_comes_begins_where_a_cut_has_ended(engine: Engine) -> None:

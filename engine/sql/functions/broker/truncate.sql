@@ -65,6 +65,10 @@ BEGIN
             ORDER BY e.last_offset DESC LIMIT 1;
         IF FOUND THEN result := 'commits'; RETURN; END IF;
     END IF;
+    -- Before it is asked who holds anything: an acknowledgement may have been on its way when the
+    -- partition was taken offline. In the order in which ends lock cursors (see lock_topic_cursors).
+    PERFORM FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)
+        WHERE c.partition_id = p_partition ORDER BY s.name COLLATE "C" FOR UPDATE OF c;
     SELECT array_agg(DISTINCT h.txn) INTO holders FROM (
         SELECT o.tc_id || ':' || o.sequence AS txn FROM broker.ongoing_txn o
         WHERE head.partition_id IS NOT NULL
@@ -146,9 +150,6 @@ BEGIN
         VALUES (p_partition, nextval('broker.ledger_id_seq'), truncate.next_offset);
 
     kept := int8multirange(int8range(NULL, truncate.next_offset));
-    -- In the order in which ends lock cursors (see lock_topic_cursors).
-    PERFORM FROM broker.cursor c JOIN broker.subscription s USING (subscription_id)
-        WHERE c.partition_id = p_partition ORDER BY s.name COLLATE "C" FOR UPDATE OF c;
     UPDATE broker.cursor c SET
         mark_delete = least(c.mark_delete, truncate.next_offset - 1), acked = c.acked * kept
         WHERE c.partition_id = p_partition;
