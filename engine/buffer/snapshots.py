@@ -11,8 +11,7 @@ it has to is written in the log file, and shown by a rehearsal.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC
 from functools import partial
 
@@ -69,9 +68,9 @@ class Snapshots:
             return 0
 
         parts = budget.split(2)
-        one_by_one(_shuffled(lost), rebuild, next(parts))
+        one_by_one(lost, rebuild, next(parts))
         return one_by_one(
-            _shuffled(due),
+            due,
             lambda row: self.take(Location(database, row.partition_id), log_of(row)),
             next(parts),
         )
@@ -191,9 +190,3 @@ def state_of(head: Row, ongoing: Iterable[Row]) -> BufferState:
             for row in ongoing
         },
     )
-
-
-def _shuffled(rows: Sequence[Row]) -> Sequence[Row]:
-    """In another order each time, so that one that takes all of a sweep's time and then fails does
-    not come before the same others in the next."""
-    return random.sample(rows, len(rows))

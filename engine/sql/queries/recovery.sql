@@ -87,11 +87,13 @@ SELECT %(partition_id)s, %(snapshot_position)s, count(*), %(duration_ms)s FROM b
 WHERE partition_id = %(partition_id)s AND last_offset > %(snapshot_position)s
 
 -- headless --
--- Partitions that a crash of the database has left without their derived state.
+-- Partitions that a crash of the database has left without their derived state. In another order each
+-- time, here and below: those that cannot be helped, however many, do not come before the same others
+-- in the next sweep.
 SELECT p.partition_id, p.topic, p.number, p.sidecar_of IS NOT NULL AS is_sidecar
 FROM broker.partition p
 WHERE NOT EXISTS (SELECT FROM broker.partition_live l WHERE l.partition_id = p.partition_id)
-LIMIT %(limit)s
+ORDER BY random() LIMIT %(limit)s
 
 -- snapshot_due --
 -- Partitions whose buffer has changed often enough, or long enough ago (semantics §5); and those
@@ -104,7 +106,7 @@ WHERE l.changes >= %(max_changes)s OR (l.changes > 0 AND (l.snapshot_at IS NULL
         AND clock_timestamp()))
 OR (l.next_offset - coalesce(l.snapshot_position, l.log_start_offset - 1) > %(max_distance)s
     AND split_part(p.topic, '/', 3) NOT LIKE '\_\_%%')
-LIMIT %(limit)s
+ORDER BY random() LIMIT %(limit)s
 
 -- lock_head --
 SELECT * FROM broker.partition_live WHERE partition_id = %(partition_id)s FOR UPDATE

@@ -380,6 +380,36 @@ def test_one_that_takes_all_of_the_time_keeps_no_other_from_its_turn(
     assert broker_sql(engine, changed) == [first]
 
 
+def test_as_many_as_a_sweep_takes_that_can_have_none_keep_no_other_from_its_turn(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither from a snapshot, nor from being rebuilt."""
+    make_topic(engine, partitions=3)  # the first and the last are on one broker
+    broken, last = P0, PartitionName(TOPIC, 2)
+    txn = open_txn(engine)
+    for partition in (broken, last):
+        engine.produce(partition, batch("a"), txn_id=txn)
+    commit(engine, txn)
+    interval_passed(engine)
+    take = engine._snapshots.take
+
+    def fail(location: Location, partition: PartitionName) -> bool:
+        return partition != broken and take(location, partition)
+
+    monkeypatch.setattr(engine._snapshots, "take", fail)
+    monkeypatch.setattr(snapshots, "_SWEEP", 1)
+    changed = "SELECT partition_id FROM broker.partition_live WHERE changes > 0"
+    for _ in range(50):
+        engine.take_snapshots()
+    key = engine.log.locate(broken).partition_id
+    assert broker_sql(engine, changed) == [(key,)]
+    lose_derived_state(engine)
+    broker_sql(engine, "DELETE FROM broker.segment WHERE partition_id = %s", key)
+    for _ in range(50):
+        engine.take_snapshots()
+    assert broker_sql(engine, _HEADLESS) == [(key,)]
+
+
 def test_a_log_that_only_grows_is_snapshotted_by_its_distance(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
