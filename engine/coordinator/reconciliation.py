@@ -24,6 +24,7 @@ from engine.coordinator.continuity import Continuity, open_though_ended
 from engine.coordinator.coordinator import Coordinator
 from engine.coordinator.remedies import Remedies
 from engine.log.brokers import Brokers
+from engine.log.holders import ABANDONED
 from engine.log.rows import txn_of
 from engine.model.errors import InvalidTxnStatus
 from engine.model.txn_id import TxnID, id_lists
@@ -101,12 +102,31 @@ class Reconciliation:
                 ended.append(txn_id)
             elif self._register(txn_id):
                 registered.append(txn_id)
+        self._leave_out_what_was_deleted()
         return Reconciled(
             committed=tuple(committed),
             aborted=tuple(aborted),
             ended=tuple(ended),
             registered=tuple(registered),
         )
+
+    def _leave_out_what_was_deleted(self) -> None:
+        """Of a commit, take out the subscriptions that refuse it: deleted by force since the copy
+        was taken, and made anew. They would refuse it for ever."""
+        with self._database.session() as session:
+            committing = list(map(txn_of, session.all("committing_acks")))
+        refusing: list[Row] = []
+        for broker in self._brokers:
+            with broker.session() as asked:
+                refusing += asked.all("acks_aborted_among", **id_lists(committing))
+        with self._database.session() as session:
+            session.run(
+                "abandon_parts",
+                **id_lists(map(txn_of, refusing)),
+                topic_ids=[row.topic_id for row in refusing],
+                subscriptions=[row.subscription for row in refusing],
+                error=ABANDONED,
+            )
 
     def _ends_on_brokers(self) -> dict[TxnID, TxnAction | None]:
         """How transactions that have not ended, as far as the coordinators know, have ended on the

@@ -15,7 +15,8 @@ from engine.model.topic_name import SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres.session import Row, Session
 
-_ABANDONED = "subscription deleted by force; this part is aborted"
+#: Why the part of a transaction in a subscription is aborted, whatever comes of the rest.
+ABANDONED = "subscription deleted by force; this part is aborted"
 
 
 def abandoned(catalog: Session, topic: Topic, subscription: str) -> tuple[TxnID, ...]:
@@ -32,7 +33,7 @@ def abandon(catalog: Session, topic: Topic, subscription: str) -> tuple[AbortedP
         "abandon_subscription",
         topic_id=topic.topic_id,
         subscription=subscription,
-        error=_ABANDONED,
+        error=ABANDONED,
     )
     return participations(rows)
 

@@ -373,6 +373,16 @@ WHERE (e.tc_id, e.sequence) IN (
     SELECT * FROM unnest(%(open_tc_ids)s::integer[], %(open_sequences)s::bigint[])
 )
 
+-- acks_aborted_among --
+-- Which of some transactions have aborted on a subscription of this broker, and on which.
+SELECT f.tc_id, f.sequence, s.topic_id, s.name AS subscription
+FROM broker.subscription s CROSS JOIN LATERAL (
+    SELECT e.tc_id, e.sequence FROM broker.ended_ack_txn e
+    JOIN unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+        USING (tc_id, sequence)
+    WHERE e.subscription_id = s.subscription_id AND e.aborted
+) f
+
 -- highest_ids --
 -- The highest id of a topic that is known here, and of a coordinator; where there is much, the last of each
 -- partition and subscription.

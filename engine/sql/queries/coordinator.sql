@@ -417,3 +417,18 @@ SELECT setval(
     pg_get_serial_sequence('coordinator.topic', 'topic_id'),
     greatest(nextval(pg_get_serial_sequence('coordinator.topic', 'topic_id')), %(topic_id)s)
 ) AS topic_id
+
+-- committing_acks --
+-- Transactions whose commit is decided and still to be carried out on a subscription.
+SELECT DISTINCT tc_id, sequence FROM coordinator.txn_subscription p
+JOIN coordinator.transaction t USING (tc_id, sequence)
+WHERE p.state = 'pending' AND t.status = 'COMMITTING'
+
+-- abandon_parts --
+-- As abandon_subscription, for single transactions.
+UPDATE coordinator.txn_subscription p SET state = 'aborted', last_error = %(error)s
+FROM unnest(
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(subscriptions)s::text[]
+) AS w (tc_id, sequence, topic_id, subscription)
+WHERE p.tc_id = w.tc_id AND p.sequence = w.sequence AND p.topic_id = w.topic_id
+AND p.subscription = w.subscription AND p.state = 'pending'

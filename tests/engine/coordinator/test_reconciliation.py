@@ -188,3 +188,34 @@ def test_two_at_once_take_over_each_transaction_once(
     assert sorted(taken) == committed[2:]
     assert statuses(engine, committed) == [TxnStatus.COMMITTED] * 4
     assert fetched(engine) == list(map(str, committed))
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_commit_does_not_wait_for_a_subscription_that_was_deleted_by_force_and_made_anew_since(
+    engine: Engine, decided: bool
+) -> None:
+    """It refuses the commit, since its part was aborted with the one before, which the copy does
+    not know."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    [message] = engine.receive(SUBSCRIPTION, "c1")
+    txn = open_txn(engine)
+    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    engine.produce(P0, batch("output"), txn_id=txn)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    commit(engine, txn)
+    as_in_an_older_copy(engine, txn)
+    coordinator_sql(engine, "UPDATE coordinator.txn_subscription SET last_error = NULL")
+    with closing(another(engine)) as restored:
+        if decided:
+            with restored._database.as_it_is():
+                restored.coordinator.end(txn, TxnAction.COMMIT)
+        restored.reconciliation.reconcile()
+        assert statuses(restored, [txn]) == [TxnStatus.COMMITTED]
+        assert fetched(restored) == ["a", "output"]
+        parts = restored.coordinator.get(txn).subscriptions
+        assert {str(part.state) for part in parts} == {"aborted"}
+        checks = restored.inspect.invariants(P0).checks
+        assert [one for one in checks if not one.passed] == []
