@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
@@ -40,11 +41,16 @@ class SubscriptionOperations:
         *,
         partition: int | None = None,
         force: bool = False,
+        told: Callable[[TxnID], object] | None = None,
     ) -> tuple[TxnID, ...]:
         """See :meth:`engine.subscription.seeking.Seeking.seek`. With ``force`` the transactions
         that hold acknowledgements are ended first. Those that are open are aborted as a whole, so
         that none is committed in part. Those whose commit is decided are committed, and the seek
         then undoes their acknowledgements as it undoes all others.
+
+        Args:
+            told: called with each transaction that is ended for it. A seek that fails afterwards,
+                since a broker is away by then, has ended them all the same.
 
         Returns:
             The transactions that were ended for it.
@@ -63,8 +69,11 @@ class SubscriptionOperations:
                     raise
                 holders = held.data["holders"]
                 for holder in holders if isinstance(holders, list) else ():
-                    ended.append(TxnID.parse(holder))
-                    self._end(name, ended[-1])
+                    txn_id = TxnID.parse(holder)
+                    self._end(name, txn_id)
+                    if told is not None and txn_id not in ended:
+                        told(txn_id)
+                    ended.append(txn_id)
         return tuple(dict.fromkeys(ended))
 
     def _end(self, name: SubscriptionName, txn_id: TxnID) -> None:

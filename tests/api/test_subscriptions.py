@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 
 from engine import Engine
+from engine.model.errors import PartitionUnavailable
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import TopicName
+from engine.subscription.seeking import Seeking
 from tests.api.conftest import TOPIC, Caller
 from tests.engine.support import unreachable
 from txnconsole.audit.models import AuditEntry
@@ -282,6 +285,30 @@ def test_a_seek_over_pending_acks_is_refused_unless_an_operator_forces_it(
     entry = AuditEntry.objects.order_by("-sequence").filter(action="subscription.seek")[0]
     assert (entry.reason, entry.result) == ("replay", "done")
     assert operator.post(f"{_S}/seek", {"earliest": True, "force": True}).status == 200
+
+
+def test_a_seek_that_ends_transactions_and_then_fails_is_recorded_with_them(
+    subscribed: Caller, as_role: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = _receive(subscribed)
+    txn_id = subscribed.open()
+    body = {"consumer": "c1", "txn_id": txn_id, "message_ids": _ids(messages[:1])}
+    assert subscribed.post(f"{_S}/ack", body).status == 200
+    seek = Seeking.seek
+    times = count()
+
+    def away_at_last(self: Seeking, *arguments: Any, **options: Any) -> None:
+        if next(times):
+            raise PartitionUnavailable
+        seek(self, *arguments, **options)
+
+    monkeypatch.setattr(Seeking, "seek", away_at_last)
+    force = {"earliest": True, "force": True, "reason": "replay"}
+    answer = as_role("operator").post(f"{_S}/seek", force)
+    assert answer.is_problem(503, "PartitionUnavailable")
+    entry = AuditEntry.objects.filter(action="subscription.seek").latest("sequence")
+    assert entry.result == "PartitionUnavailable"
+    assert json.loads(entry.after) == {"ended_transactions": [txn_id]}
 
 
 def test_a_held_subscription_is_deleted_by_force_alone_and_says_whose_part_that_was(

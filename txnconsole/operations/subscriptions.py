@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
+from engine.model.errors import EngineError
 from engine.model.moment import time_text
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import AbortedParticipation
@@ -47,17 +48,20 @@ def seek(
     """Let a subscription go on from elsewhere, and wake the workers for what that has ended; see
     :meth:`engine.coordinator.subscriptions.SubscriptionOperations.seek`."""
     change = Change(actor, "subscription.seek", f"subscription:{name}", reason=reason)
+    ended: list[TxnID] = []
     with recorded(change) as recording:
         recording.before = _positions_of(name, partition)
-        ended = engine().subscription_operations.seek(
-            name, target, partition=partition, force=force
-        )
-        recording.after = {
-            "target": _told(target),
-            "partition": partition,
-            "ended_transactions": [str(txn_id) for txn_id in ended],
-        }
-    wake_finalizers_of(ended)
+        try:
+            engine().subscription_operations.seek(
+                name, target, partition=partition, force=force, told=ended.append
+            )
+        except EngineError:
+            if ended:
+                recording.after = _ended(ended)
+            raise
+        finally:
+            wake_finalizers_of(ended)
+        recording.after = {"target": _told(target), "partition": partition, **_ended(ended)}
     return tuple(ended)
 
 
@@ -84,6 +88,10 @@ def _positions_of(name: SubscriptionName, partition: int | None) -> Facts:
             str(cursor.partition): cursor.mark_delete_offset for cursor in found.cursors
         }
     }
+
+
+def _ended(txn_ids: Iterable[TxnID]) -> Facts:
+    return {"ended_transactions": [str(txn_id) for txn_id in txn_ids]}
 
 
 def _told(target: Target) -> str:

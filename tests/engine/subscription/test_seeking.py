@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from engine import Engine
 from engine.coordinator import subscriptions
+from engine.coordinator.subscriptions import SubscriptionOperations
 from engine.model.errors import (
     InvalidRequest,
     InvalidTxnStatus,
@@ -21,8 +23,9 @@ from engine.model.errors import (
 )
 from engine.model.message import StoredMessage
 from engine.model.subscription import InitialPosition
+from engine.model.topic_name import SubscriptionName
 from engine.model.txn_id import TxnID
-from engine.model.txn_status import TxnAction, TxnStatus
+from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from engine.subscription import seeking
 from engine.subscription.seeking import Target
 from tests.engine.support import (
@@ -212,6 +215,26 @@ def test_by_force_it_works_while_a_broker_is_away_that_has_nothing_of_the_topic(
     with unreachable(engine, other):
         assert seek(engine, EARLIEST, force=True) == (txn,)
         assert received(engine) == ["a"]
+
+
+def test_by_force_it_tells_whom_it_has_ended_also_when_a_broker_is_away_by_then(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = ready(engine, "a", partitions=2)
+    txn = claim(engine, *messages)
+    end = SubscriptionOperations._end
+    told: list[TxnID] = []
+    with ExitStack() as away:
+
+        def end_and_lose(self: SubscriptionOperations, name: SubscriptionName, of: TxnID) -> None:
+            end(self, name, of)
+            away.enter_context(unreachable(engine, "broker-2"))
+
+        monkeypatch.setattr(SubscriptionOperations, "_end", end_and_lose)
+        with pytest.raises(PartitionUnavailable):
+            seek(engine, EARLIEST, force=True, told=told.append)
+    assert told == [txn]
+    assert engine.coordinator.get(txn).end_reason is EndReason.OPERATOR
 
 
 def test_by_force_nothing_is_ended_for_an_offset_that_is_not_there(engine: Engine) -> None:
