@@ -85,10 +85,7 @@ def timeline(
             (:meth:`engine.inspect.inspector.Inspector.transaction`).
         log: the transaction's records in the coordinator's log.
     """
-    joined: dict[str, datetime] = {}
-    for entry in log:
-        for name in (*entry.partitions, *entry.subscriptions):
-            joined.setdefault(name, entry.at)
+    joined = _joined(transaction, log)
     partitions = transaction.partitions[:PARTICIPANTS]
     subscriptions = transaction.subscriptions[: PARTICIPANTS - len(partitions)]
     written: dict[tuple[int, int], Row] = {}
@@ -114,20 +111,48 @@ def timeline(
         partitions=tuple(
             _partition(
                 part.partition,
-                joined.get(str(part.partition)),
+                joined.get((part.topic_id, str(part.partition))),
                 written.get((part.topic_id, part.partition.number)),
             )
             for part in partitions
         ),
         subscriptions=tuple(
-            _subscription(name, joined.get(str(name)), steps.get((topic_id, name.name), []))
-            for name, topic_id in {
-                part.subscription: part.topic_id for part in subscriptions
-            }.items()
+            _subscription(
+                name, joined.get((topic_id, str(name))), steps.get((topic_id, name.name), [])
+            )
+            for topic_id, name in dict.fromkeys(
+                (part.topic_id, part.subscription) for part in subscriptions
+            )
         ),
         unavailable=unavailable,
         left_out=everyone - len(partitions) - len(subscriptions),
     )
+
+
+def _joined(
+    transaction: Transaction, log: Iterable[TransactionLogEntry]
+) -> dict[tuple[int, str], datetime]:
+    """When each participant joined, by its topic's id and its name. The log names topics alone: of
+    several that had one name, each made after the one before was deleted, the entries are told
+    apart by their order, where there is one for each."""
+    moments: dict[str, list[datetime]] = {}
+    for entry in log:
+        for name in (*entry.partitions, *entry.subscriptions):
+            moments.setdefault(name, []).append(entry.at)
+    topics: dict[str, set[int]] = {}
+    for name, topic_id in (
+        *((str(part.partition), part.topic_id) for part in transaction.partitions),
+        *((str(part.subscription), part.topic_id) for part in transaction.subscriptions),
+    ):
+        topics.setdefault(name, set()).add(topic_id)
+    found: dict[tuple[int, str], datetime] = {}
+    for name, named in topics.items():
+        at = moments.get(name, [])
+        told = at if len(at) == len(named) else at[:1]
+        found |= {
+            (topic_id, name): when for topic_id, when in zip(sorted(named), told, strict=False)
+        }
+    return found
 
 
 def _ask(

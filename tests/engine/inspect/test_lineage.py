@@ -188,6 +188,24 @@ def test_the_timeline_tells_when_each_participant_did_what(engine: Engine) -> No
     assert ended.left_out == 0
 
 
+def test_of_two_topics_of_one_name_the_timeline_tells_each_when_it_was_joined(
+    engine: Engine,
+) -> None:
+    txn = open_txn(engine)
+    for _ in range(2):
+        make_topic(engine)
+        subscribe(engine)
+        engine.produce(P0, batch("in"))
+        consume(engine, txn)
+        engine.produce(P0, batch("a"), txn_id=txn)
+        engine.topics.delete(TOPIC, force=True)
+    found = timeline(engine, txn)
+    steps = [entry.at for entry in engine.coordinator.log(txn) if entry.new_status is None]
+    acknowledged, written, acknowledged_anew, written_anew = steps
+    assert [part.joined_at for part in found.partitions] == [written, written_anew]
+    assert [part.joined_at for part in found.subscriptions] == [acknowledged, acknowledged_anew]
+
+
 def test_what_is_open_in_a_sidecar_log_has_neither_takers_nor_a_marker(engine: Engine) -> None:
     """Its offsets are the sidecar log's; the partition has something else at them."""
     make_topic(engine, buffer=BufferKind.SIDECAR)
