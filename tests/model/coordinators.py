@@ -14,7 +14,7 @@ from engine.model.errors import (
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import EndReason, Outcome, TxnAction, TxnStatus
 
-#: A partition (topic, number) or a subscription's share on one broker (subscription, broker).
+#: A partition (topic, number) or a subscription's share on one broker ((topic, name), broker).
 Participant = tuple[object, object]
 
 OPEN, COMMITTING, COMMITTED, ABORTING, ABORTED = TxnStatus
@@ -31,7 +31,12 @@ class Txn:
     end_reason: EndReason | None = None
     partitions: dict[Participant, str] = field(default_factory=dict)
     subscriptions: dict[Participant, str] = field(default_factory=dict)
+    #: Subscriptions (topic, name) that were deleted by force while it had a part in them.
+    abandoned: set[object] = field(default_factory=set)
     log: list[tuple[object, ...]] = field(default_factory=lambda: [("NEW", None, OPEN, ())])
+
+    #: Of its record the outcome and the owner are left alone.
+    archived: bool = False
 
     @property
     def action(self) -> TxnAction | None:
@@ -89,7 +94,8 @@ class Coordinators:
             ("ADD_SUBSCRIPTION", txn.subscriptions, subscriptions),
         ):
             new = [participant for participant in wanted if participant not in members]
-            members.update(dict.fromkeys(new, "pending"))
+            # Also where its topic has grown onto another broker since.
+            members |= {p: "aborted" if p[0] in txn.abandoned else "pending" for p in new}
             if new:
                 txn.log.append((op, None, None, tuple(new)))
 
@@ -150,6 +156,14 @@ class Coordinators:
         txn.move(COMMITTED if txn.status is COMMITTING else ABORTED)
         self.decided.remove(txn)
         return True
+
+    def archive(self) -> None:
+        """Forget of all that have ended how they did (§2)."""
+        for txn in self.txns.values():
+            if txn.ended:
+                txn.archived = True
+                txn.end_reason = None
+                txn.partitions, txn.subscriptions, txn.log = {}, {}, []
 
     def outcome(self, txn_id: TxnID) -> Outcome:
         """Answerable for every id ever issued (§2)."""

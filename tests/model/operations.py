@@ -7,7 +7,7 @@ from hypothesis.stateful import precondition, rule
 
 from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
-from tests.engine.support import lose_derived_state, sql
+from tests.engine.support import archive, lose_derived_state, sql
 from tests.model import looking
 from tests.model.transactions import Transactions
 from tests.model.world import PARTITION, PARTITIONS, SIDECARS, TXN, UNKNOWN, drawn
@@ -127,6 +127,36 @@ class Operations(Transactions):
         self.reference.crash()
         if finalize_first:
             self.finalize(0, 1000, ())
+
+    @rule()
+    def go_elsewhere(self) -> None:
+        """Another process goes on: what it remembers is of before. But it asks for leases anew, as
+        after a third of one."""
+        self.engine, self.elsewhere = self.elsewhere, self.engine
+        self.engine._delivery._leases._remembered.clear()
+
+    @rule()
+    def lose_connections(self) -> None:
+        """All connections end, as when every database is started again, and others are made. What
+        has been answered stays, whatever was remembered with the connections."""
+        for engine in (self.engine, self.elsewhere):
+            for database in (engine.database, *engine._brokers):
+                database._pool_cache.dismiss()
+                idle = database._pool.get_stats().get("pool_available", 0)
+                for connection in [database._pool.getconn() for _ in range(idle)]:
+                    connection.close()
+                    database._pool.putconn(connection)
+
+    @rule()
+    def archive(self) -> None:
+        """Of what has ended, the outcome and the owner are left (§2)."""
+        archive(self.engine)
+        self.reference.coordinators.archive()
+
+    @rule()
+    def snapshot_all(self) -> None:
+        """As the workers do."""
+        self.engine.take_snapshots()
 
     def _slowest(self) -> dict[PartitionName, int]:
         """The mark-delete position of each partition's slowest subscription, as the engine says;

@@ -175,7 +175,7 @@ def _compare_impact(engine: Engine, reference: Reference, txn: Txn, action: TxnA
         for each, subscription in topic.subscriptions.items():
             cursors = subscription.cursors.values()
             mine = sum([*cursor.held.values()].count(txn.txn_id) for cursor in cursors)
-            if mine and any(part[0] is subscription for part in txn.subscriptions):
+            if mine and any(part[0] == (topic, each) for part in txn.subscriptions):
                 held[SubscriptionName(topic.name, each)] = mine
     told = {
         each.subscription: (each.acks_final, each.acks_given_back) for each in real.subscriptions
@@ -299,7 +299,7 @@ def _held(reference: Reference) -> Iterator[tuple[TxnID, Participant, str, bool]
                 for txn_id in {t for c in subscription.on(broker) for t in c.held.values()}:
                     holder = str(SubscriptionName(topic.name, each))
                     fenced = subscription.has_ended(broker, txn_id)
-                    yield txn_id, (subscription, broker), holder, fenced
+                    yield txn_id, ((topic, each), broker), holder, fenced
 
 
 def _verdict(

@@ -78,21 +78,32 @@ class Reference:
             for subscription in topic.subscriptions.values():
                 cursor = Cursor(partition, in_order=subscription.kind.has_one_consumer)
                 subscription.cursors[len(topic.partitions) - 1] = cursor
+                subscription.reach(broker)
 
     def delete_topic(self, name: TopicName, *, force: bool = False) -> set[tuple[TxnID, object]]:
         """Refused while a transaction holds it; by force its part of them is aborted (§7)."""
         topic = self.topic(name)
         parts: list[Participant] = [(topic, number) for number in range(len(topic.partitions))]
-        parts += [(s, broker) for s in topic.subscriptions.values() for broker in topic.brokers]
+        parts += [
+            ((topic, name), broker) for name in topic.subscriptions for broker in topic.brokers
+        ]
+        held = self._abandon(parts, force=force)
+        del self.topics[name]
+        self.headless = {partition for partition in self.headless if partition.topic != name}
+        return {(txn_id, part[1] if part[0] is topic else part[0]) for txn_id, part in held}
+
+    def _abandon(
+        self, parts: Sequence[Participant], *, force: bool
+    ) -> set[tuple[TxnID, Participant]]:
+        """Abort what transactions have in participants that go, or refuse that."""
         held = {(txn_id, part) for part in parts for txn_id in self.coordinators.holders(part)}
         if held and not force:
             raise TopicInUse
         for txn_id, part in held:
             txn = self.coordinators.txns[txn_id]
             (txn.partitions if part in txn.partitions else txn.subscriptions)[part] = "aborted"
-        del self.topics[name]
-        self.headless = {partition for partition in self.headless if partition.topic != name}
-        return {(txn_id, part[1] if part[0] is topic else part[0]) for txn_id, part in held}
+            txn.abandoned.add(part[0])
+        return held
 
     def subscribe(
         self,
@@ -112,17 +123,37 @@ class Reference:
         for cursor in cursors.values():
             cursor.deleted = set(range(cursor.partition.end if latest else 0))
         self._subscribed += 1
-        topic.subscriptions[name.name] = Subscription(
-            cursors, topic.brokers, kind, max_redeliveries, self._subscribed
-        )
+        made = Subscription(cursors, topic.brokers, kind, max_redeliveries, self._subscribed)
+        topic.subscriptions[name.name] = made
+        for txn in self.coordinators.txns.values():
+            if (topic, name.name) in txn.abandoned and not txn.ended:
+                made.refuse(txn.txn_id)
 
-    def unsubscribe(self, name: SubscriptionName) -> None:
-        """Refused while acknowledgements are pending (§6), also those that no coordinator knows."""
-        topic, subscription = self.topic(name.topic), self.subscription(name)
-        known = any(self.coordinators.holders((subscription, broker)) for broker in topic.brokers)
-        if known or any(cursor.held for cursor in subscription.cursors.values()):
+    def unsubscribe(
+        self, name: SubscriptionName, *, force: bool = False, away: str | None = None
+    ) -> set[TxnID]:
+        """Refused while acknowledgements are pending (§6), also those that no coordinator knows. By
+        force, the part that transactions have in it is aborted; answers whose. They have none in
+        the next one of that name, either, whatever comes of the rest of them. A broker that is away
+        is told about later, unless it is the home."""
+        topic = self.topic(name.topic)
+        if away == topic.brokers[0]:
+            raise PartitionUnavailable
+        if away not in topic.brokers or name.name in topic.subscriptions:
+            held = self._unsubscribe(topic, self.subscription(name), name, force=force)
+        if away in topic.brokers:
+            raise PartitionUnavailable
+        return {txn_id for txn_id, _ in held}
+
+    def _unsubscribe(
+        self, topic: Topic, subscription: Subscription, name: SubscriptionName, *, force: bool
+    ) -> set[tuple[TxnID, Participant]]:
+        if not force and any(cursor.held for cursor in subscription.cursors.values()):
             raise TopicInUse
+        parts: list[Participant] = [((topic, name.name), broker) for broker in topic.brokers]
+        held = self._abandon(parts, force=force)
         del topic.subscriptions[name.name]
+        return held
 
     def topic(self, name: TopicName) -> Topic:
         if name not in self.topics:
@@ -189,8 +220,8 @@ class Reference:
             topic = self.topic(name.topic)
             for number, _ in places:
                 self.partition(PartitionName(name.topic, number))
-            subscription = self.subscription(name)
-            shares = [(subscription, broker) for broker in sorted({*topic.brokers})]
+            self.subscription(name)
+            shares = [((topic, name.name), broker) for broker in sorted({*topic.brokers})]
             self.coordinators.join(txn_id, owner, subscriptions=shares)
         return self.acknowledge_late(name, places, txn_id, consumer=consumer, cumulative=cumulative)
 
@@ -289,10 +320,11 @@ class Reference:
                     assert partition.finish(txn.txn_id, _decision(txn))
                     self._done(txn, part)
             for part in [p for p, state in txn.subscriptions.items() if state == "pending"]:
-                subscription, broker = part
+                (topic, name), broker = part
                 if broker in unreachable:
                     continue
-                if self._stands(subscription):
+                subscription = topic.subscriptions.get(name)
+                if subscription is not None and self.topics.get(topic.name) is topic:
                     touched[part] = subscription, broker
                     assert subscription.finish(broker, txn.txn_id, _decision(txn))
                 self._done(txn, part)
@@ -371,13 +403,6 @@ class Reference:
     def _decisions(self) -> Mapping[TxnID, TxnAction]:
         txns = self.coordinators.txns.values()
         return {txn.txn_id: txn.action for txn in txns if txn.action is not None}
-
-    def _stands(self, subscription: object) -> bool:
-        return any(
-            subscription is one
-            for topic in self.topics.values()
-            for one in topic.subscriptions.values()
-        )
 
     def _done(self, txn: Txn, part: Participant) -> None:
         state = "committed" if _decision(txn) is TxnAction.COMMIT else "aborted"

@@ -200,6 +200,19 @@ class Subscription:
         for cursor in self.cursors.values():
             cursor.in_order = self.kind.has_one_consumer
 
+    def refuse(self, txn_id: TxnID) -> None:
+        """Take nothing of a transaction, as if it had aborted here."""
+        for broker in self.brokers:
+            self.ended[broker, txn_id] = TxnAction.ABORT
+
+    def reach(self, broker: str) -> None:
+        """Its topic has grown; where it is new, what has aborted at its home is refused, too."""
+        if broker not in self.brokers[: len(self.cursors) - 1]:
+            home = self.brokers[0]
+            for (where, txn_id), action in [*self.ended.items()]:
+                if where == home and action is TxnAction.ABORT:
+                    self.ended[broker, txn_id] = action
+
     def may_call(self, consumer: str) -> bool:
         """Whether it is the active consumer; it becomes so when there is none (0009)."""
         if not self.kind.has_one_consumer:
@@ -406,6 +419,11 @@ class Subscription:
     ) -> None:
         """What transactions at or below the low water mark still hold ends as they did (§6)."""
         self.marks[broker, tc_id] = mark = max(mark, self.marks.get((broker, tc_id), -1))
+        self.ended = {
+            (where, txn_id): action
+            for (where, txn_id), action in self.ended.items()
+            if where != broker or txn_id.tc_id != tc_id or txn_id.sequence > mark
+        }
         for cursor in self.on(broker):
             for holder in {*cursor.held.values()}:
                 if holder.tc_id == tc_id and holder.sequence <= mark:

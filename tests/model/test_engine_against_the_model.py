@@ -59,6 +59,7 @@ NEEDED = {
     ("seek", "done"),
     ("truncate", "TopicInUse"),
     ("truncate", "done"),
+    ("unsubscribe by force", "done"),
 }
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from engine.model.subscription import InitialPosition, SubscriptionSettings, SubscriptionType
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
+from tests.engine.support import unreachable
 from tests.model import looking
 from tests.model.world import (
+    BROKERS,
     DEAD_LETTERS,
     HOUR_MS,
     KIND,
     MAX_REDELIVERIES,
     SEGMENT_MAX,
     SIDECARS,
+    SUBSCRIPTION,
     SUBSCRIPTIONS,
     TOPICS,
     World,
@@ -77,18 +82,45 @@ class Topics(World):
             ),
         )
 
-    def unsubscribe(self, name: SubscriptionName) -> None:
-        """Not while a cumulative claim has no message left: whether it holds anything then depends
-        on the markers that a reader has passed."""
-        if name in self.subscriptions:
+    def unsubscribe(self, name: SubscriptionName, *, force: bool, away: str | None = None) -> None:
+        """Without force not while a cumulative claim has no message left: whether it holds anything
+        then depends on the markers that a reader has passed."""
+        if name in self.subscriptions and not force:
             cursors = self.reference.subscription(name).cursors.values()
             if any(cursor.until.keys() - {*cursor.held.values()} for cursor in cursors):
                 return
-        self.agree(
-            "unsubscribe",
-            lambda: self.engine.subscriptions.delete(name),
-            lambda: self.reference.unsubscribe(name),
+        self.equal(
+            "unsubscribe by force" if force else "unsubscribe",
+            lambda: {part.txn_id for part in self.engine.subscriptions.delete(name, force=force)},
+            lambda: self.reference.unsubscribe(name, force=force, away=away),
         )
+
+    @rule(
+        name=SUBSCRIPTION,
+        away=st.sampled_from([None, None, None, *BROKERS]),
+        anew=st.sampled_from([True, True, False]),
+        latest=st.booleans(),
+        kind=KIND,
+        max_redeliveries=MAX_REDELIVERIES,
+    )
+    def unsubscribe_by_force(
+        self,
+        *,
+        name: SubscriptionName,
+        away: str | None,
+        anew: bool,
+        latest: bool,
+        kind: SubscriptionType,
+        max_redeliveries: int | None,
+    ) -> None:
+        """Whatever is pending in it, and whether or not another broker than its home answers; most
+        often it is made anew at once."""
+        with ExitStack() as stack:
+            if away is not None:
+                stack.enter_context(unreachable(self.engine, away, patience=0.01))
+            self.unsubscribe(name, force=True, away=away)
+        if anew:
+            self.subscribe(name, latest, kind, max_redeliveries)
 
     @rule(
         topic=st.sampled_from(TOPICS[1:] * 5 + TOPICS),
@@ -115,4 +147,4 @@ class Topics(World):
         elif change == "subscribe":
             self.subscribe(name, latest, kind, max_redeliveries)
         else:
-            self.unsubscribe(name)
+            self.unsubscribe(name, force=False)

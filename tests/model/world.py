@@ -16,6 +16,7 @@ from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
+from tests.engine.support import another
 from tests.model import looking, questions
 from tests.model.reference import Reference
 
@@ -52,7 +53,7 @@ SEQUENCE = st.none() | st.tuples(st.sampled_from(["p", "p", "q"]), st.integers(0
 
 
 class World(RuleBasedStateMachine):
-    """One engine on empty databases beside one reference."""
+    """One engine on empty databases beside one reference, and the engine of another process."""
 
     #: Makes an engine on empty databases; set by the test.
     fresh: ClassVar[Callable[[], Engine]]
@@ -62,9 +63,14 @@ class World(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.engine = type(self).fresh()
+        self.elsewhere = another(self.engine)
         self.reference = Reference(self.engine.settings.coordinators)
         self._texts = itertools.count()
         self._steps = 0
+
+    def teardown(self) -> None:
+        for engine in (self.engine, self.elsewhere):
+            engine.close()
 
     # What is known
 
