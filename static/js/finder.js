@@ -11,20 +11,27 @@ async function suggestions(text) {
   return (await answer.json()).items;
 }
 
-/** An input with a list below it; `commands(text)` are entries that run instead of leading away. */
+/**
+ * An input with a list below it; `commands(text)` are entries that run instead of leading away. Where nothing has been
+ * chosen Enter is the form's around the input; with `takesFirst` it takes the first find, and searches where there is none.
+ */
 export class Finder {
   #input;
   #list;
   #commands;
+  #takesFirst;
+  #isAsking = false;
+  #isEntered = false;
   #timer = 0;
   #asked = 0;
   #active = -1;
   #items = [];
 
-  constructor(input, list, { commands = () => [] } = {}) {
+  constructor(input, list, { commands = () => [], takesFirst = false } = {}) {
     this.#input = input;
     this.#list = list;
     this.#commands = commands;
+    this.#takesFirst = takesFirst;
     input.setAttribute("role", "combobox");
     input.setAttribute("aria-controls", list.id);
     input.setAttribute("aria-autocomplete", "list");
@@ -43,6 +50,7 @@ export class Finder {
     const text = this.#input.value.trim();
     this.#active = -1;
     this.#show(this.#commands(text));
+    this.#isAsking = true;
     this.#timer = setTimeout(() => this.#read(text, mine), PAUSE_MS);
   }
 
@@ -54,6 +62,7 @@ export class Finder {
   /** What was asked for before counts no more, however late it is answered. */
   #forget() {
     clearTimeout(this.#timer);
+    this.#isAsking = this.#isEntered = false;
     return (this.#asked += 1);
   }
 
@@ -63,6 +72,8 @@ export class Finder {
     if (mine !== this.#asked) return;
     const items = [...(found ?? []), ...this.#commands(text)];
     this.#show(items);
+    this.#isAsking = false;
+    if (this.#isEntered && document.activeElement === this.#input) this.#enter();
     if (text && found) announce(items.length ? `${items.length} suggestions` : "Nothing found");
   }
 
@@ -101,10 +112,20 @@ export class Finder {
     else location.assign(item.address);
   }
 
+  /** The server's finds come before commands: who was quicker than its answer gets what it puts first. */
+  #enter() {
+    const text = this.#input.value.trim();
+    if (this.#active >= 0) this.#go(this.#active);
+    else if (!text) return;
+    else if (this.#isAsking) this.#isEntered = true;
+    else if (this.#items.length) this.#go(0);
+    else location.assign(`/search?q=${encodeURIComponent(text)}`);
+  }
+
   #onKey(event) {
     if (event.key === "ArrowDown") this.#move(1);
     else if (event.key === "ArrowUp") this.#move(-1);
-    else if (event.key === "Enter" && this.#active >= 0) this.#go(this.#active);
+    else if (event.key === "Enter" && (this.#takesFirst || this.#active >= 0)) this.#enter();
     else if (event.key === "Escape" && !this.#list.hidden && !this.#input.closest("dialog")) this.close();
     else return;
     event.preventDefault();

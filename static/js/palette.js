@@ -35,7 +35,7 @@ async function finder(input, list, options) {
 export async function openPalette() {
   one("#palette").showModal();
   one("#palette-text").select();
-  (await finder("#palette-text", "#palette-finds", { commands })).ask();
+  (await finder("#palette-text", "#palette-finds", { commands, takesFirst: true })).ask();
 }
 
 /** The dialog's text is a template until somebody asks, so that no page pays for it before. */

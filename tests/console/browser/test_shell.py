@@ -83,6 +83,25 @@ def test_the_palette_goes_anywhere_and_does_things(watched: Watched) -> None:
         page.keyboard.press("Enter")
 
 
+@pytest.mark.parametrize(
+    ("typed", "leads_to"),
+    [("audit l", "**/audit"), ("no such thing", "**/search?q=no%20such%20thing")],
+)
+def test_enter_in_the_palette_takes_the_first_find_or_searches(
+    watched: Watched, typed: str, leads_to: str
+) -> None:
+    page = watched.page
+    page.goto("/coordinators")
+    page.keyboard.press("Control+k")
+    options = page.get_by_role("dialog", name="Commands").get_by_role("option")
+    expect(options.first).to_be_visible()
+    page.keyboard.press("Enter")  # Of nothing typed it takes nothing.
+    expect(options.first).to_be_visible()
+    page.keyboard.type(typed)
+    page.keyboard.press("Enter")  # Before the server has told what it finds.
+    page.wait_for_url(leads_to)
+
+
 @pytest.mark.parametrize("address", ["/coordinators", "/transactions", "/audit"])
 def test_what_the_palette_finds_is_in_sight_on_every_page(watched: Watched, address: str) -> None:
     page = watched.page
