@@ -27,6 +27,10 @@ _PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
         ("failondataloss_", "failOnDataLoss"),
         ("checkpointlocaton", "checkpointLocation"),
         ("sinks", "sink"),
+        ("snik", "sink"),
+        ("sing", "sink"),
+        ("ulr", "url"),
+        ("uri", "url"),
         ("transactionTimeout", "transactionTimeoutMs"),
     ],
 )

@@ -22,7 +22,7 @@ NAMES = (
 )
 #: By their names in lower case, in which Spark hands them over.
 _NAMES = {name.lower(): name for name in NAMES}
-#: Names that are Spark's own, or that are as far from an option as these, are let through.
+#: By difflib's ratio; of three or four letters all but one. What is less alike is let through.
 _ALIKE = 0.8
 
 
@@ -36,8 +36,16 @@ def require_spelt(given: Iterable[str]) -> None:
     for name in sorted(given):
         if name.lower() in _NAMES:
             continue
-        if near := difflib.get_close_matches(name.lower(), _NAMES, n=1, cutoff=_ALIKE):
-            raise ValueError(f"There is no option {name[:40]}; the nearest is {_NAMES[near[0]]}.")
+        if near := _nearest(name.lower()):
+            raise ValueError(f"There is no option {name[:40]}; the nearest is {_NAMES[near]}.")
+
+
+def _nearest(name: str) -> str | None:
+    """The option, in lower case, that a name is most like; None when it is like none."""
+    alike = {option: difflib.SequenceMatcher(None, option, name).ratio() for option in _NAMES}
+    nearest = max(alike, key=alike.__getitem__)
+    needed = min(_ALIKE, (len(nearest) - 1) / len(nearest))
+    return nearest if alike[nearest] >= needed else None
 
 
 @dataclass(frozen=True)
