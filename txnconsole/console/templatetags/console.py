@@ -258,6 +258,24 @@ def aborted_marks(parts: Sequence[int]) -> SafeString:
     )
 
 
+@register.simple_tag(takes_context=True)
+def reread(
+    context: template.Context, every: int, address: str = "", *, always: bool = True
+) -> SafeString:
+    """The attributes of a region that the page's script reads again (static/js/regions.js), each
+    ``every`` seconds at most: when something has changed and, with ``always``, when nothing has.
+
+    Args:
+        address: what is read; by default the page itself.
+    """
+    return format_html(
+        'data-region data-every="{}"{} hx-get="{}" hx-trigger="refresh" hx-swap="innerMorph"',
+        every,
+        mark_safe(" data-always") if always else "",
+        address or context["request"].get_full_path(),
+    )
+
+
 @register.inclusion_tag("console/partials/action.html", takes_context=True)
 def action(
     context: template.Context,
