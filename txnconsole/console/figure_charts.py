@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Max, Sum
 
-from txnconsole.console.plots import as_json, milliseconds, over_time
+from txnconsole.console.plots import as_json, epoch_ms, over_time
 from txnconsole.runs.models import Figure
 
 #: How far back from the newest figure, and how long one period is.
@@ -45,7 +45,7 @@ def read_charts(*, dimension: str, resolution: str, name: str) -> dict[str, Any]
     periods = _periods(found, width)
     return {
         "amounts": list(amounts),
-        "at": [milliseconds(at) for at in periods],
+        "at": [epoch_ms(at) for at in periods],
         **{name: [found.get(at, {}).get(name, 0) for at in periods] for name in amounts},
         **{name: [found.get(at, {}).get(name) for at in periods] for name in percentiles},
         "figures": figure_templates(tuple(amounts)),

@@ -21,7 +21,7 @@ from engine.model.topic_name import PartitionName
 from txnconsole.access.masking import key_shown
 from txnconsole.access.payloads import Sight
 from txnconsole.console.live.feed import digest
-from txnconsole.console.plots import milliseconds
+from txnconsole.console.plots import epoch_ms
 
 COLUMNS = 64
 ROWS = 6
@@ -133,7 +133,7 @@ def summary_of(status: PartitionStatus) -> dict[str, Any]:
         "ongoing": status.ongoing_txns,
         "aborted": status.aborted_txns,
         "blocker": status.blocker and str(status.blocker.txn_id),
-        "now": milliseconds(status.now),
+        "now": epoch_ms(status.now),
     }
 
 
@@ -167,7 +167,7 @@ def spans_of(blockers: Iterable[Blocker]) -> dict[str, Span]:
             one.last_offset,
             one.messages,
             None if header is None else header.owner,
-            milliseconds((header and header.opened_at) or one.first_append_at),
+            epoch_ms((header and header.opened_at) or one.first_append_at),
             None if header is None else header.timeout_ms,
         ]
     return spans
@@ -175,7 +175,7 @@ def spans_of(blockers: Iterable[Blocker]) -> dict[str, Span]:
 
 def _history(samples: Iterable[PositionSample]) -> list[list[int]]:
     """Samples of the two positions as ``[ms, last, stable]``."""
-    return [[milliseconds(one.at), one.last_offset, one.stable_position] for one in samples]
+    return [[epoch_ms(one.at), one.last_offset, one.stable_position] for one in samples]
 
 
 def packed(message: StoredMessage, sight: Sight) -> Entry:
@@ -186,7 +186,7 @@ def packed(message: StoredMessage, sight: Sight) -> Entry:
         _KIND[message.kind],
         None if message.txn_id is None else str(message.txn_id),
         key_shown(message.key, sight.rules),
-        milliseconds(message.publish_time),
+        epoch_ms(message.publish_time),
         len(message.payload),
     ]
 

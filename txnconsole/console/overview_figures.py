@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import EngineSettings
 from engine.model.durations import STEPS_PER_DOUBLING
-from txnconsole.console.plots import as_json, milliseconds, over_time
+from txnconsole.console.plots import as_json, epoch_ms, over_time
 from txnconsole.trends.reading import Series
 
 
@@ -19,10 +19,10 @@ def columns(name: str, found: Series) -> dict[str, Any]:
     return {
         "range": name,
         "width_s": found.width.total_seconds(),
-        "now": found.now and milliseconds(found.now),
-        "since": found.now and milliseconds(found.now - found.length),
+        "now": found.now and epoch_ms(found.now),
+        "since": found.now and epoch_ms(found.now - found.length),
         "timeout": EngineSettings().default_timeout_ms,
-        "at": [milliseconds(point.at) for point in points],
+        "at": [epoch_ms(point.at) for point in points],
         "committed": [round(point.committed / point.seconds, 3) for point in points],
         "aborted": [round(point.aborted / point.seconds, 3) for point in points],
         "open": [point.open for point in points],

@@ -60,6 +60,6 @@ def span_bar(status: TxnStatus) -> dict[str, Any]:
     }
 
 
-def milliseconds(at: datetime) -> int:
+def epoch_ms(at: datetime) -> int:
     """A moment as milliseconds since 1970, as the page's script needs it."""
     return int(at.timestamp() * 1000)

@@ -20,7 +20,7 @@ from txnconsole.pulsar.answers import (
     TransactionCoordinatorStats,
 )
 from txnconsole.pulsar.endpoint import PulsarEndpoint
-from txnconsole.pulsar.names import REASON, milliseconds
+from txnconsole.pulsar.names import REASON, epoch_ms
 from txnconsole.pulsar.queries import OfCoordinator, WithMetadata
 
 
@@ -104,8 +104,8 @@ def _stats(stats: CoordinatorStats) -> TransactionCoordinatorStats:
         least_sig_bits=max(0, stats.sequence),
         low_water_mark=stats.low_water_mark,
         ongoing_txn_size=stats.ongoing_txns,
-        recover_start_time=milliseconds(stats.recover_started_at),
-        recover_end_time=milliseconds(stats.recover_ended_at),
+        recover_start_time=epoch_ms(stats.recover_started_at),
+        recover_end_time=epoch_ms(stats.recover_ended_at),
     )
 
 

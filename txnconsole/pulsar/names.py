@@ -75,6 +75,6 @@ def ledger_name(partition: PartitionName) -> str:
     return f"{topic.tenant}/{topic.namespace}/persistent/{topic.topic}-partition-{partition.number}"
 
 
-def milliseconds(moment: datetime | None) -> int:
+def epoch_ms(moment: datetime | None) -> int:
     """A moment as Java's clock counts; 0 when there is none."""
     return 0 if moment is None else round(moment.timestamp() * 1000)

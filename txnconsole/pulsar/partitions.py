@@ -17,7 +17,7 @@ from txnconsole.pulsar.answers import (
     TransactionBufferStats,
 )
 from txnconsole.pulsar.endpoint import PulsarPartitionEndpoint
-from txnconsole.pulsar.names import EARLIEST, ledger_name, milliseconds, txn_text
+from txnconsole.pulsar.names import EARLIEST, epoch_ms, ledger_name, txn_text
 from txnconsole.pulsar.positions import position
 from txnconsole.pulsar.queries import WithLowWaterMarks, WithMetadata
 
@@ -44,15 +44,15 @@ class TransactionBuffer(PulsarPartitionEndpoint):
         _, recoveries = engine().inspect.lists.snapshots(self.partition)
         last = recoveries[0] if recoveries else None
         marks = {str(tc): mark for tc, mark in status.low_water_marks.items()}
-        taken = milliseconds(status.snapshot.taken_at if status.snapshot else None)
+        taken = epoch_ms(status.snapshot.taken_at if status.snapshot else None)
         return TransactionBufferStats(
             state=_STATES[status.state],
             max_read_position=self._max_read_position(status),
             last_snapshot_timestamps=taken,
             low_water_marks=marks if call.query.low_water_marks else None,
             ongoing_txn_size=status.ongoing_txns,
-            recover_start_time=milliseconds(last.began_at) if last else 0,
-            recover_end_time=milliseconds(last.at) if last else 0,
+            recover_start_time=epoch_ms(last.began_at) if last else 0,
+            recover_end_time=epoch_ms(last.at) if last else 0,
             total_aborted_transactions=status.aborted_txns,
             snapshot_type="Single",
             segments_stats=_segments(self.partition, taken) if call.query.segment_stats else None,

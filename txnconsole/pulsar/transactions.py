@@ -29,7 +29,7 @@ from txnconsole.pulsar.answers import (
 from txnconsole.pulsar.endpoint import PulsarEndpoint, PulsarPartitionEndpoint, PulsarTxnEndpoint
 from txnconsole.pulsar.names import (
     REASON,
-    milliseconds,
+    epoch_ms,
     partition_text,
     position_text,
     txn_text,
@@ -143,7 +143,7 @@ def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
     return TransactionMetadata(
         txn_id=txn_text(txn_id),
         status=transaction.status,
-        open_timestamp=milliseconds(transaction.opened_at),
+        open_timestamp=epoch_ms(transaction.opened_at),
         timeout_at=transaction.timeout_ms or 0,
         produced_partitions={
             partition_text(part.partition): TransactionInBufferStats(

@@ -16,7 +16,7 @@ from txnconsole.console.log_figures import figure_templates
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, page, show
 from txnconsole.console.partition_frame import frame
-from txnconsole.console.plots import milliseconds
+from txnconsole.console.plots import epoch_ms
 from txnconsole.console.reads import region
 from txnconsole.enginedb.wiring import engine
 
@@ -64,8 +64,8 @@ def points(request: ConsoleRequest, topic: TopicName, number: int) -> HttpRespon
     span = engine().inspect.positions(partition, back=back, limit=_POINTS)
     return JsonResponse(
         {
-            "since": milliseconds(span.since),
-            "until": milliseconds(span.until),
+            "since": epoch_ms(span.since),
+            "until": epoch_ms(span.until),
             "points": [_packed(point, span.until) for point in span.points],
             "figure": figure_templates()["positions"],
         }
@@ -101,7 +101,7 @@ def _moment(request: ConsoleRequest) -> datetime | None:
 
 def _packed(point: Position, until: datetime) -> list[Any]:
     return [
-        milliseconds(point.at or until),
+        epoch_ms(point.at or until),
         point.last_offset,
         point.stable_position,
         point.exact,
