@@ -123,7 +123,7 @@ def end_silence(actor: Actor, silence_id: int) -> Silence:
     """
     change = Change(actor, "alert.unsilence", f"alert_silence:{silence_id}")
     with recorded_atomically(change) as recording:
-        ended = Silence.objects.filter(pk=silence_id, ended_at=None, until__gt=Now()).update(
+        ended = Silence.objects.filter(HOLDS, pk=silence_id).update(
             ended_at=Now(), ended_by=actor.name
         )
         found = find_silence(silence_id)

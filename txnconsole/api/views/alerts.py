@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 from rest_framework.request import Request
 
 from engine.model.page import decode_number, encode_cursor
@@ -14,6 +13,7 @@ from txnconsole.alerts import handling, reading, rules
 from txnconsole.alerts.models import Alert as StoredAlert
 from txnconsole.alerts.models import Rule as StoredRule
 from txnconsole.alerts.models import Silence as StoredSilence
+from txnconsole.alerts.silencing import HOLDS
 from txnconsole.api.endpoint import Endpoint
 from txnconsole.api.operation import Call, NoBody, NoQuery, Reply, Shape, operation
 from txnconsole.api.paging import page_by_number, page_of
@@ -190,7 +190,7 @@ class AlertSilences(AlertEndpoint):
         query = call.query
         silences = StoredSilence.objects.all()
         if query.open:
-            silences = silences.filter(ended_at=None, until__gt=Now())
+            silences = silences.filter(HOLDS)
         page, next_cursor = page_by_number(silences, query)
         return AlertSilencePage(
             items=[AlertSilence.of(silence) for silence in page],
