@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from django.test import Client
 from engine import Engine
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import TopicName
+from tests.engine.support import finalize as carry_out_ends
 from txnconsole.access.roles import Role
 from txnconsole.access.tokens import issue
 from txnconsole.api.structs.problem import Problem
@@ -138,9 +140,4 @@ def topic(engine: Engine) -> str:
 @pytest.fixture
 def finalize(engine: Engine) -> Callable[[], None]:
     """What the workers do after an end."""
-
-    def run() -> None:
-        for tc_id in engine.finalizer.due():
-            engine.finalizer.finalize(tc_id)
-
-    return run
+    return partial(carry_out_ends, engine)

@@ -84,6 +84,15 @@ def signed_in(role: str, *, name: str = "") -> Client:
     return client
 
 
+def file_of(client: Client, address: str) -> str:
+    """The text of a file, which is sent while it is read."""
+    answer: Any = client.get(address)
+    assert answer.status_code == 200
+    form = address.partition("?")[0].rpartition(".")[2]
+    assert answer["Content-Disposition"].endswith(f'.{form}"')
+    return b"".join(answer.streaming_content).decode()
+
+
 def fault_beside(answer: Any, name: str) -> str:
     """What is said to be wrong with a field, to whoever does not see what stands beside it too."""
     text = answer.content.decode()

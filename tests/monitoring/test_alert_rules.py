@@ -18,13 +18,12 @@ from engine.model.figures import FigureName
 from tests.monitoring.promql import Labels, Scraped, Vector, firing, lasting
 from txnconsole.celery import app
 from txnconsole.enginedb import wiring
-from txnconsole.monitoring import observation
 from txnconsole.monitoring.collector import ASKED_FOR
 from txnconsole.monitoring.exposition import exposition
 from txnconsole.queue import heartbeat
 from txnconsole.workers.schedule import SCHEDULE
 
-pytestmark = pytest.mark.deep
+pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("looked_at_anew")]
 
 _FILE = Path(__file__).resolve().parents[2] / "docs" / "monitoring" / "alerts.yml"
 RULES: dict[str, dict[str, Any]] = {
@@ -34,11 +33,6 @@ RULES: dict[str, dict[str, Any]] = {
 }
 #: Seconds between two scrapes.
 _EVERY = 30
-
-
-@pytest.fixture(autouse=True)
-def looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observation, "KEPT_SECONDS", 0.0)
 
 
 def scraped(place: int, text: str) -> Scraped:

@@ -43,11 +43,6 @@ from txnconsole.queue import heartbeat
 pytestmark = pytest.mark.usefixtures("looked_at_anew")
 
 
-@pytest.fixture
-def looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observation, "KEPT_SECONDS", 0.0)
-
-
 def scraped() -> dict[str, Metric]:
     families = text_string_to_metric_families(exposition().decode())
     return {family.name: family for family in families}

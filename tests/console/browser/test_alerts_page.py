@@ -10,13 +10,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.alerts.receiver import Receiver
+from tests.console.browser.accessibility import keep
 from tests.console.browser.conftest import Producer, Watched
-from tests.console.browser.test_budgets import SCREENS, axe
 from tests.server import Served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 
-_AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 #: Whether all of an element can be seen, and nothing lies above it.
 _IS_WHOLE = """
@@ -75,13 +74,6 @@ def rule(producer: Producer, others_silenced: None) -> Iterator[str]:
         client.delete(f"/alerts/rules/{made['id']}").raise_for_status()
 
 
-def keep(watched: Watched, name: str) -> None:
-    """A picture of the page, which axe must find nothing wrong with."""
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    watched.page.screenshot(path=SCREENS / f"{name}.png", full_page=True)
-    assert axe(watched.page, _AXE) == []
-
-
 def fire(page: Page, producer: Producer, rule: str) -> tuple[str, Locator]:
     """Open the list, and a transaction that breaks a rule; gives it and the row of its alert, which
     waits behind a count where others fire."""
@@ -120,11 +112,11 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     txn_id, row = fire(page, producer, rule)
     expect(page).to_have_title(re.compile(r"^\(\d+\) Alerts · txnconsole$"))
     page.evaluate("document.documentElement.dataset.theme = 'light'")
-    keep(watched, "alerts-firing")
+    keep(watched.page, "alerts-firing")
     wide = page.viewport_size
     page.set_viewport_size({"width": 390, "height": 844})
     assert row.get_by_role("link", name=producer.topic).first.evaluate(_IS_WHOLE)
-    keep(watched, "alerts-firing-narrow")
+    keep(watched.page, "alerts-firing-narrow")
     page.goto("/held-back")  # On a phone too, one sees on any page that something fires.
     expect(page.locator(".nav").get_by_role("link", name="Alerts")).to_be_visible()
     page.goto("/alerts")
@@ -134,7 +126,7 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     page.keyboard.press("Enter")
     expect(page.get_by_label("Note")).to_be_focused()
     page.keyboard.type("paged the owner")
-    keep(watched, "alerts-acknowledge")
+    keep(watched.page, "alerts-acknowledge")
     page.get_by_role("button", name="Acknowledge").click()
     expect(row).to_contain_text("paged the owner")
     expect(page.locator("dialog[open]")).to_have_count(0)
@@ -142,19 +134,19 @@ def test_what_fires_appears_is_acknowledged_and_is_resolved(
     page.get_by_role("button", name="Silence", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("Give a reason of at least 8 characters.")
     page.get_by_label("Reason").fill("planned upgrade of the feed")
-    keep(watched, "alerts-silence")
+    keep(watched.page, "alerts-silence")
     page.get_by_role("button", name="Silence", exact=True).click()
     expect(row).to_contain_text("Silenced until")
     watched.take_complaints()  # The browser itself says that the first answer was a 422.
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    keep(watched, "alerts-silenced")
+    keep(watched.page, "alerts-silenced")
     row.get_by_role("link", name=rule).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(rule)
-    keep(watched, "alert")
+    keep(watched.page, "alert")
     producer.end(txn_id, "abort")
     expect(page.locator("dl.figures")).to_contain_text("Resolved")
     page.goto("/alerts/silences")
-    keep(watched, "alerts-silences")
+    keep(watched.page, "alerts-silences")
     page.get_by_role("row").filter(has_text="planned upgrade").first.get_by_role("button").click()
     expect(page.locator("#main")).to_contain_text("by admin")
 
@@ -185,12 +177,12 @@ def test_a_webhook_is_made_and_tested_and_its_failure_shown(watched: Watched) ->
         page.get_by_label("Address").fill(receiver.url)
         page.get_by_role("button", name="Create channel").click()
         expect(page.locator(".secret")).to_contain_text("txs_")
-        keep(watched, "alert-secret")
+        keep(watched.page, "alert-secret")
         page.reload()
         expect(page.locator(".secret")).to_have_count(0)
         page.get_by_role("button", name="Send a test").click()
         expect(page.locator("#main table")).to_contain_text("has a private address")
-        keep(watched, "alert-channel-messages")
+        keep(watched.page, "alert-channel-messages")
         assert receiver.received == []
         page.get_by_role("button", name="Delete…").click()
         page.get_by_label("Reason").fill("only tried out")
@@ -286,7 +278,7 @@ def test_the_rows_of_what_is_about_to_fire_stay_under_the_pointer(
     expect(third).to_have_count(0)
     assert second.bounding_box() == place
     expect(second.locator("td").last).not_to_have_text(age)
-    keep(watched, "alerts-held-still")
+    keep(watched.page, "alerts-held-still")
     page.mouse.move(2, 2)
     expect(third).to_be_visible()
     expect(first).to_have_count(0)

@@ -8,42 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.console.browser.accessibility import CONTRAST, axe
 from tests.console.browser.conftest import Producer, Watched, hold, signed_in
 from tests.console.browser.pages import DOCUMENT, PAGES, PAGES_OF_JOBS, PageRow
+from tests.console.browser.screens import picture
 from tests.server import Served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-SCREENS = Path(__file__).parents[3] / "build" / "screens"
 _TAKES_PICTURES = bool(os.environ.get("TXNCONSOLE_SCREENS"))
 MAX_SHIFT = 0.02
 #: Bytes over the wire of a page that was visited before (design/console.md §7).
 WARM = 25_000
 #: Bytes of our own scripts and style sheets on one page, compressed (there, too).
 OURS = 40_000
-_AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
-_LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-_RUN_AXE = """
-async (only) => (await axe.run(document, {runOnly: only, resultTypes: ["violations"]})).violations
-  .map(({ id, nodes }) =>
-    id + ": " + nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | "))
-"""
-#: Colours that are on their way to others would be measured half-way.
-_STILL = """
-async () => {
-  await new Promise(requestAnimationFrame);
-  const isPassing = ({ effect }) => effect.getTiming().iterations !== Infinity;
-  const passing = document.getAnimations().filter(isPassing);
-  await Promise.all(passing.map((one) => one.finished.catch(() => {})));
-}
-"""
 #: By address: what the page reads again, the longer one looks at it, is no part of the visit.
 _BYTES = """
 () => {
@@ -127,14 +110,6 @@ def unhurried(watched: Watched) -> Iterator[None]:
     renew_every(1)
 
 
-def axe(page: Page, only: dict[str, Any]) -> list[str]:
-    """What axe-core finds wrong with the page."""
-    page.evaluate(_STILL)
-    page.evaluate(_AXE)
-    found: list[str] = page.evaluate(_RUN_AXE, only)
-    return [f"axe {each}" for each in found]
-
-
 def look(
     watched: Watched, row: PageRow, names: dict[str, str], variant: str, *, ready: str = ""
 ) -> None:
@@ -143,14 +118,13 @@ def look(
     assert answer is not None
     assert answer.status == row.status, row.name
     watched.page.locator(ready or row.ready).first.wait_for()
-    picture(watched.page, row, variant)
+    picture_if_asked(watched.page, row, variant)
 
 
-def picture(page: Page, row: PageRow, variant: str) -> None:
-    """Keep a picture of the whole page, where pictures were asked for."""
+def picture_if_asked(page: Page, row: PageRow, variant: str) -> None:
+    """Keep a picture of the page, where pictures were asked for."""
     if _TAKES_PICTURES:
-        SCREENS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=SCREENS / f"{row.name}-{variant}.png", full_page=True)
+        picture(page, f"{row.name}-{variant}")
 
 
 def spent(page: Page, row: PageRow) -> list[str]:
@@ -187,10 +161,10 @@ def test_pages_keep_their_budgets_and_are_accessible_in_the_light_and_in_the_dar
         page.emulate_media(color_scheme="light")
         look(watched, row, addresses, "light")
         found = spent(page, row)
-        found += axe(page, {"type": "tag", "values": _LEVELS})
+        found += axe(page)
         page.emulate_media(color_scheme="dark")
-        picture(page, row, "dark")
-        dark = axe(page, {"type": "rule", "values": ["color-contrast"]})
+        picture_if_asked(page, row, "dark")
+        dark = axe(page, CONTRAST)
         found += [f"in the dark: {each}" for each in dark]
         wrong[row.name] = found + complaints(watched, row)
     assert {name: found for name, found in wrong.items() if found} == {}
@@ -232,8 +206,8 @@ def test_no_page_scrolls_sideways_however_narrow_or_wide_the_screen(
         unmarked: int = page.evaluate(_UNMARKED)
         found += [f"{unmarked} current things have no mark in forced colours"] if unmarked else []
         if row.name in _IN_FORCED_COLOURS:
-            picture(page, row, "forced")
-            found += axe(page, {"type": "tag", "values": _LEVELS})
+            picture_if_asked(page, row, "forced")
+            found += axe(page)
         wrong[row.name] = found + complaints(watched, row)
     assert {name: found for name, found in wrong.items() if found} == {}
 
@@ -274,7 +248,7 @@ def test_a_full_list_under_as_many_views_as_can_be_kept_is_within_the_budgets(
         page.get_by_role("button", name="Keep view").click()
         expect(page.locator(".keep")).to_contain_text("You keep 20 views, the most there can be.")
         assert [each for each in watched.take_complaints() if "status of 422" not in each] == []
-        assert axe(page, {"type": "tag", "values": _LEVELS}) == []
+        assert axe(page) == []
     for txn_id in opened:
         producer.end(txn_id, "abort")
 

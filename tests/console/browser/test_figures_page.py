@@ -6,14 +6,13 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from tests.console.browser.accessibility import axe
 from tests.console.browser.conftest import Watched
-from tests.console.browser.test_budgets import SCREENS, axe
+from tests.console.browser.screens import picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480), pytest.mark.usefixtures("figures")]
-
-_AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": each} for each in ("light", "dark")])
@@ -27,7 +26,7 @@ def test_the_figures_are_drawn_told_and_tabulated(
         page.goto(f"/pipeline/figures?by={by}&per=hour")
         expect(page.locator("#charts .main-svg:first-child")).to_have_count(charts)
         picture(page, f"figures-{by}-{scheme}")
-        assert axe(page, _AXE) == []
+        assert axe(page) == []
         page.set_viewport_size({"width": 320, "height": 800})
         page.reload()
         expect(page.locator("#charts .main-svg:first-child")).to_have_count(charts)
@@ -59,8 +58,3 @@ def test_time_that_readers_were_held_back_has_a_unit_and_what_is_not_known_says_
         expect(page.locator(f"#{name} .annotation")).to_have_text("Nothing was measured.")
     dates = page.locator("#amount .xtick").all_text_contents()
     assert len(dates) == len(set(dates)) > 1
-
-
-def picture(page: Page, name: str) -> None:
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"{name}.png", full_page=True)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Route, expect
 
 from tests.console.browser.conftest import Producer, Watched
+from tests.console.browser.screens import picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 
-SCREENS = Path(__file__).parents[3] / "build" / "screens"
 REASON = "walked through by a test"
 
 
@@ -43,11 +42,6 @@ def busy(producer: Producer) -> dict[str, str]:
     return {"first": first, "second": second, "aborted": aborted}
 
 
-def keep(page: Page, name: str) -> None:
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"walk-{name}.png", full_page=True)
-
-
 def test_a_partition_is_walked_through(
     watched: Watched, producer: Producer, busy: dict[str, str]
 ) -> None:
@@ -59,14 +53,14 @@ def test_a_partition_is_walked_through(
     rows = page.locator("[id^='blocker-']")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text(busy["first"])
-    keep(page, "summary")
+    picture(page, "walk-summary")
     page.get_by_role("button", name="Take offline…").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Take offline").click()
     expect(dialog).to_contain_text("Give a reason of at least 8 characters")
     assert all("422" in complaint for complaint in watched.take_complaints())
     dialog.get_by_label("Reason").fill(REASON)
-    keep(page, "offline-dialog")
+    picture(page, "walk-offline-dialog")
     dialog.get_by_role("button", name="Take offline").click()
     expect(dialog).to_contain_text("is offline")
     dialog.get_by_role("link", name="Close").click()
@@ -90,7 +84,7 @@ def test_a_partition_is_walked_through(
     page.get_by_role("button", name="Replay").click()
     expect(page.locator('[data-read="held"]')).to_have_text("4")
     expect(page.get_by_role("button", name="Replay")).to_be_visible()
-    keep(page, "history")
+    picture(page, "walk-history")
 
     # What a fetch gets, and whether the index lies.
     page.get_by_role("link", name="Aborted ranges").click()
@@ -101,15 +95,15 @@ def test_a_partition_is_walked_through(
     page.get_by_role("button", name="Verify").click()
     expect(page.locator("main")).to_contain_text("Index and log agree")
     page.go_back()
-    keep(page, "aborted")
+    picture(page, "walk-aborted")
 
     page.get_by_role("link", name="Snapshots").last.click()
     page.get_by_role("button", name="Rehearse").click()
     expect(page.locator("main")).to_contain_text("It would start")
-    keep(page, "snapshots")
+    picture(page, "walk-snapshots")
     page.get_by_role("link", name="Delivery models").click()
     expect(page.get_by_role("row", name=re.compile("^Committed order"))).to_contain_text("7")
-    keep(page, "models")
+    picture(page, "walk-models")
 
 
 @pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 844}}])
@@ -143,13 +137,13 @@ def test_a_message_and_a_subscription_are_explained(
     page.goto(f"/subscriptions/{producer.topic}/reader")
     expect(page.locator(".conflicts .holds")).to_have_count(1)
     expect(page.locator(".conflicts .refused")).to_have_count(1)
-    keep(page, "subscription")
+    picture(page, "walk-subscription")
     page.get_by_role("link", name="Why can it not see a message?").click()
     page.get_by_label("Message id or offset").fill("1")
     page.get_by_role("button", name="Explain").click()
     expect(page.locator("#h-verdict")).to_contain_text("does not get it")
     expect(page.locator("main")).to_contain_text("Acknowledged in a transaction that is undecided")
-    keep(page, "explain")
+    picture(page, "walk-explain")
 
     # The abort of what is in the way changes the answer in place.
     page.get_by_role("button", name=f"Abort… transaction {busy['first']}").click()
@@ -162,7 +156,7 @@ def test_a_message_and_a_subscription_are_explained(
     page.get_by_role("button", name="Move…").click()
     dialog.get_by_label("Go on from").select_option("latest")
     dialog.get_by_label("Reason").fill(REASON)
-    keep(page, "seek-dialog")
+    picture(page, "walk-seek-dialog")
     dialog.get_by_role("button", name="Move it").click()
     expect(dialog).to_contain_text("goes on elsewhere")
 
@@ -171,7 +165,7 @@ def test_a_topic_is_made_and_deleted(watched: Watched, producer: Producer) -> No
     page = watched.page
     name = f"{producer.topic}-made"
     page.goto("/topics")
-    keep(page, "topics")
+    picture(page, "walk-topics")
     page.get_by_role("button", name="Create topic…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Name")).to_be_focused()
@@ -179,14 +173,14 @@ def test_a_topic_is_made_and_deleted(watched: Watched, producer: Producer) -> No
     expect(dialog.get_by_label("Name")).to_have_value(name)
     dialog.get_by_label("Partitions").fill("3")
     dialog.get_by_label("Reason").fill(REASON)
-    keep(page, "create-dialog")
+    picture(page, "walk-create-dialog")
     dialog.get_by_role("button", name="Create topic").click()
     page.wait_for_url(f"**/topics/{name}")
     expect(page.locator("[id^='partition-']")).to_have_count(3)
     page.get_by_role("button", name="Delete topic…").click()
     dialog.get_by_label("Write its name to confirm").fill(name)
     dialog.get_by_label("Reason").fill(REASON)
-    keep(page, "delete-dialog")
+    picture(page, "walk-delete-dialog")
     dialog.get_by_role("button", name="Delete topic").click()
     page.wait_for_url("**/topics")
     done = page.get_by_text(f"{name} is deleted.")

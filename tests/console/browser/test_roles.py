@@ -9,9 +9,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.console.browser.accessibility import axe
 from tests.console.browser.conftest import Producer, Watched, signed_in
 from tests.console.browser.pages import PAGES, PageRow
-from tests.console.browser.test_budgets import SCREENS, addresses, axe, complaints
+from tests.console.browser.screens import picture
+from tests.console.browser.test_budgets import addresses, complaints
 from tests.server import Served
 from txnconsole.access.roles import GRANTS, Role
 
@@ -20,7 +22,6 @@ __all__ = ["addresses"]  # A fixture.
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 _PASSWORD = "correct horse 7"
-_AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 @pytest.fixture(params=[Role.VIEWER, Role.OPERATOR, Role.CONSUMER])
@@ -94,8 +95,8 @@ def test_a_page_is_shown_or_says_which_right_is_missing(
     for row in shown if role is not Role.CONSUMER else []:
         page.goto(row.address.format(**addresses))
         page.locator(row.ready).first.wait_for()
-        page.screenshot(path=SCREENS / f"{row.name}-{role}.png", full_page=True)
-        wrong[row.name] = axe(page, _AXE) + complaints(walker, row)
+        picture(page, f"{row.name}-{role}")
+        wrong[row.name] = axe(page) + complaints(walker, row)
     if role is not Role.CONSUMER:
         [row] = (row for row in shown if row.name == "partition")
         page.set_viewport_size({"width": 360, "height": 800})
@@ -114,7 +115,6 @@ def _refusal(
     missing = page.locator(".lead .mono").first
     expect(page.get_by_role("heading", level=1)).to_have_text("Not permitted")
     found = [f"says {right} is missing"] if (right := missing.inner_text()) in rights else []
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"forbidden-{row.name}.png")
+    picture(page, f"forbidden-{row.name}", full_page=False)
     said = [each for each in walker.take_complaints() if "status of 403" not in each]
-    return found + axe(page, _AXE) + said + walker.violations()
+    return found + axe(page) + said + walker.violations()

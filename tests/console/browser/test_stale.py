@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
+from tests.console.browser.accessibility import keep
 from tests.console.browser.conftest import Producer, Watched, hold
-from tests.console.browser.test_budgets import axe
 from tests.server import Served
 from txnconsole.local.postgres import EmbeddedPostgres
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
 
-SCREENS = Path(__file__).parents[3] / "build" / "screens"
-_AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 #: What a form says that is filled in again.
 _UNSENT = "What you typed was not sent"
 
@@ -34,14 +31,6 @@ def notice(page: Page) -> Locator:
 
 def expect_state(page: Page, state: str) -> None:
     expect(live(page)).to_have_attribute("data-state", state)
-
-
-def keep(watched: Watched, name: str) -> None:
-    """A picture of the page, which axe must find nothing wrong with, but for what the browser
-    itself says of answers that it did not get."""
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    watched.page.screenshot(path=SCREENS / f"{name}.png", full_page=True)
-    assert axe(watched.page, _AXE) == []
 
 
 def only_the_network_complained(watched: Watched) -> None:
@@ -85,7 +74,7 @@ def test_what_fails_to_be_read_again_is_told_with_its_reason(watched: Watched) -
         expect_state(page, "stale")
         expect(page.locator("#now")).to_have_attribute("data-stale", "")
         if name == "503":
-            keep(watched, "stale-part")
+            keep(watched.page, "stale-part")
     # The page asks again by itself too, and has nothing to try once that is answered.
     held = hold(page, "**/?part=now")
     notice(page).get_by_role("button", name="Try again").click()
@@ -191,7 +180,7 @@ def test_who_is_signed_out_is_told_and_goes_on_after_signing_in(
     expect(notice(page).get_by_role("link", name="Sign in")).to_have_attribute(
         "href", "/login?next=%2Ftopics"
     )
-    keep(watched, "stale-signed-out")
+    keep(watched.page, "stale-signed-out")
     sign_in(other, server)
     expect_state(page, "live")
     expect(notice(page)).to_be_hidden()
@@ -213,7 +202,7 @@ def test_what_was_typed_into_a_dialog_outlives_the_session(
     sign_in(page, server)
     expect(dialog.get_by_label("Reason")).to_have_value("left hanging by a dead producer")
     expect(dialog).to_contain_text(_UNSENT)
-    keep(watched, "unsent-dialog")
+    keep(watched.page, "unsent-dialog")
     # Signed in again elsewhere, so that the form is of a session before.
     sign_out(other)
     sign_in(other, server)
@@ -251,7 +240,7 @@ def test_what_was_typed_into_a_page_outlives_the_session_and_is_no_other_users(
         expect(page.get_by_label("Evaluate this rule")).not_to_be_checked()
 
     expect_as_it_was()
-    keep(watched, "unsent-page")
+    keep(watched.page, "unsent-page")
     sign_out(other)
     sign_in(other, server)
     page.get_by_role("button", name="Create rule").click()
@@ -291,7 +280,7 @@ def test_who_has_lost_a_role_is_not_told_to_sign_in(watched: Watched) -> None:
     expect(notice(page).get_by_role("link", name="Sign in")).to_be_hidden()
     expect_state(page, "stale")
     expect(notice(page)).to_contain_text("permission topic.read")
-    keep(watched, "stale-not-permitted")
+    keep(watched.page, "stale-not-permitted")
     page.unroute("**/live?*")
     expect_state(page, "live")
     assert page.evaluate("window.isOld") is None
@@ -310,7 +299,7 @@ def test_a_server_that_is_killed_is_told_and_nothing_is_lost(
         expect(notice(page)).to_contain_text("The server cannot be reached.")
         expect_state(page, "stale")
         expect(page.locator('[data-figure="last"]')).to_have_text("0")
-        keep(watched, "stale-killed")
+        keep(watched.page, "stale-killed")
     producer.produce("after")
     expect_state(page, "live")
     expect(notice(page)).to_be_hidden()
@@ -353,7 +342,7 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
     with without(postgres, "served_broker_2"):
         expect(notice(page)).to_contain_text("This page is not up to date")
         expect_state(page, "stale")
-        keep(watched, "error-log")
+        keep(watched.page, "error-log")
         whole = ["/", "/topics", f"/topics/{producer.topic}", "/subscriptions", "/held-back"]
         for address in whole:
             answer = page.goto(address)
@@ -361,7 +350,7 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
             assert answer.status == 200, address
             away_or_late = re.compile("broker-2|given up")
             expect(page.locator("main")).to_contain_text(away_or_late)
-            keep(watched, f"error-{address.strip('/').split('/')[0] or 'overview'}")
+            keep(watched.page, f"error-{address.strip('/').split('/')[0] or 'overview'}")
         history = page.context.new_page()
         history.goto(f"{here}/history")
         expect(history.locator("#history")).to_have_text("The history cannot be read now.")
@@ -370,7 +359,7 @@ def test_a_broker_that_is_away_fails_its_own_parts_and_no_page(
         assert answer is not None
         assert answer.status == 503
         expect(page.locator("main")).to_contain_text("Try again")
-        keep(watched, "error-partition")
+        keep(watched.page, "error-partition")
     # Nobody does anything: both pages ask again by themselves.
     expect(page.locator("h1")).to_contain_text(f"partition {away}")
     expect_state(page, "live")

@@ -5,25 +5,19 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.console.browser.conftest import Producer, Watched, hold, hold_first, signed_in
+from tests.console.browser.screens import picture
 from tests.server import Served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(480)]
-SCREENS = Path(__file__).parents[3] / "build" / "screens"
 REASON = "a dead deployment left these"
 _PASSWORD = "correct horse 7"
-
-
-def picture(page: Page, name: str) -> None:
-    SCREENS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENS / f"{name}.png", full_page=True)
 
 
 def test_the_longest_name_of_a_client_leaves_room_for_the_rest(

@@ -7,13 +7,12 @@ import html
 import io
 import json
 import re
-from typing import Any
 
 import pytest
 from django.db import connections
 from django.test import Client
 
-from tests.console.conftest import signed_in
+from tests.console.conftest import file_of, signed_in
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.audit.models import AuditEntry
@@ -99,10 +98,12 @@ def test_a_moment_that_is_none_is_refused_with_the_form(operator: Client) -> Non
 def test_a_file_has_the_same_entries_oldest_first(
     entries: list[AuditEntry], operator: Client
 ) -> None:
-    rows = list(csv.DictReader(io.StringIO(_file(operator, "csv"))))
+    rows = list(csv.DictReader(io.StringIO(file_of(operator, "/audit/export.csv"))))
     assert [row["who"] for row in rows] == ["ann", "feed", "bob"]
     assert rows[0]["reason"] == "'=1+1 is left"
-    lines = [json.loads(line) for line in _file(operator, "json", "?people=1").splitlines()]
+    lines = [
+        json.loads(line) for line in file_of(operator, "/audit/export.json?people=1").splitlines()
+    ]
     assert [line["who"] for line in lines] == ["ann", "bob"]
     assert lines[0]["hash"] == bytes(entries[0].hash).hex()
     assert operator.get("/audit/export.xml").status_code == 404
@@ -111,13 +112,6 @@ def test_a_file_has_the_same_entries_oldest_first(
 def test_who_may_not_read_the_log_gets_no_file_either(viewer: Client) -> None:
     assert viewer.get("/audit/export.csv").status_code == 403
     assert signed_in("admin").get("/audit/export.csv").status_code == 200
-
-
-def _file(client: Client, form: str, query: str = "") -> str:
-    answer: Any = client.get(f"/audit/export.{form}{query}")
-    assert answer.status_code == 200
-    assert answer["Content-Disposition"].endswith(f'.{form}"')
-    return b"".join(answer.streaming_content).decode()
 
 
 def test_what_is_added_while_one_reads_is_counted_and_not_listed(

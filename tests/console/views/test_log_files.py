@@ -16,18 +16,12 @@ from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.transaction import TransactionFilter
 from engine.model.txn_status import TxnStatus
-from tests.console.conftest import SECRET, TOPIC, Orders, signed_in
+from tests.console.conftest import SECRET, TOPIC, Orders, file_of, signed_in
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.views import log_export
 
 HERE = f"/topics/{TOPIC}/partitions/0/log"
 REASON = "does the new consumer see it?"
-
-
-def body(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200
-    return b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -39,7 +33,7 @@ def test_a_range_has_every_entry_with_what_a_reader_gets(
     orders: Orders, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_export, "_STEP", 3)
-    lines = body(operator, f"{HERE}/export.json?from=1&to=6").splitlines()
+    lines = file_of(operator, f"{HERE}/export.json?from=1&to=6").splitlines()
     told = [json.loads(line) for line in lines]
     assert [one["offset"] for one in told] == [1, 2, 3, 4, 5, 6]
     assert [one["kind"] for one in told] == [
@@ -50,13 +44,13 @@ def test_a_range_has_every_entry_with_what_a_reader_gets(
     ]  # fmt: skip
     assert told[0]["txn_id"] == str(orders.committed)
     assert base64.b64decode(told[4]["payload_base64"]).decode() == SECRET
-    rows = list(csv.DictReader(io.StringIO(body(operator, f"{HERE}/export.csv?from=0&to=99"))))
+    rows = list(csv.DictReader(io.StringIO(file_of(operator, f"{HERE}/export.csv?from=0&to=99"))))
     assert [int(row["offset"]) for row in rows] == list(range(8))
     assert rows[5]["key"] == f"k-{SECRET}"
 
 
 def test_a_viewer_gets_no_payloads(orders: Orders, viewer: Client) -> None:
-    text = body(viewer, f"{HERE}/export.json?from=0&to=7")
+    text = file_of(viewer, f"{HERE}/export.json?from=0&to=7")
     assert {json.loads(line)["payload_base64"] for line in text.splitlines()} == {None}
 
 
@@ -82,7 +76,7 @@ def test_a_range_that_is_too_long_is_refused(
 ) -> None:
     monkeypatch.setattr(log_export, "MAX_OFFSETS", 4)
     assert viewer.get(f"{HERE}/export.csv?from=0&to=99").status_code == 400
-    assert len(body(viewer, f"{HERE}/export.csv?from=4&to=99").splitlines()) == 5
+    assert len(file_of(viewer, f"{HERE}/export.csv?from=4&to=99").splitlines()) == 5
 
 
 def test_a_test_message_asks_first_and_is_recorded_without_what_it_carries(

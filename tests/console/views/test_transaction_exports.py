@@ -12,28 +12,24 @@ from django.test import Client
 from engine import Engine
 from engine.model.message import NewMessage
 from engine.model.topic import TopicSettings
-from tests.console.conftest import SECRET, Orders, begin
+from tests.console.conftest import SECRET, Orders, begin, file_of
 from tests.console.support import asked
 from tests.engine.support import unreachable
 from txnconsole.console.views import transaction_exports
 
 
-def body(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200
-    return b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
-
-
 def test_csv_and_json_hold_what_the_query_matches(orders: Orders, viewer: Client) -> None:
-    rows = list(csv.DictReader(io.StringIO(body(viewer, "/transactions/export.csv?q=owner:alice"))))
+    rows = list(
+        csv.DictReader(io.StringIO(file_of(viewer, "/transactions/export.csv?q=owner:alice")))
+    )
     assert [row["txn_id"] for row in rows] == ["3:2", "3:1", "3:0"]
     assert rows[0]["client"] == "pod-7"
-    found = json.loads(body(viewer, "/transactions/export.json?q=state:open"))
+    found = json.loads(file_of(viewer, "/transactions/export.json?q=state:open"))
     assert [one["txn_id"] for one in found["transactions"]] == ["3:2"]
     assert (found["count"], found["cut"], found["note"]) == (1, False, None)
-    none = json.loads(body(viewer, "/transactions/export.json?q=owner:nobody"))
+    none = json.loads(file_of(viewer, "/transactions/export.json?q=owner:nobody"))
     assert (none["transactions"], none["count"]) == ([], 0)
-    one = json.loads(body(viewer, "/transactions/export.json?q=3:1"))
+    one = json.loads(file_of(viewer, "/transactions/export.json?q=3:1"))
     assert one["count"] == 1
 
 
@@ -41,16 +37,16 @@ def test_a_file_that_is_cut_says_so(
     orders: Orders, viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transaction_exports, "MAX_ROWS", 2)
-    lines = body(viewer, "/transactions/export.csv").splitlines()
+    lines = file_of(viewer, "/transactions/export.csv").splitlines()
     assert len(lines) == 4
     assert "The list goes on" in lines[-1]
-    found = json.loads(body(viewer, "/transactions/export.json"))
+    found = json.loads(file_of(viewer, "/transactions/export.json"))
     assert (found["count"], found["cut"]) == (2, True)
 
 
 def test_no_spreadsheet_runs_what_a_program_wrote(engine: Engine, viewer: Client) -> None:
     begin(engine, client="=HYPERLINK(1)")
-    [row] = csv.DictReader(io.StringIO(body(viewer, "/transactions/export.csv")))
+    [row] = csv.DictReader(io.StringIO(file_of(viewer, "/transactions/export.csv")))
     assert row["client"] == "'=HYPERLINK(1)"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +64,6 @@ def offloading(
 
 
 @pytest.fixture
-def engine(offloading: Offloading, databases: test_databases.Databases) -> Iterator[Engine]:
-    """As everywhere, but with the directory."""
-    from txnconsole.enginedb import wiring
-
-    wiring.close()
-    databases.clean()
-    yield wiring.engine()
-    wiring.close()
+def engine(offloading: Offloading, engine: Engine) -> Engine:
+    """As everywhere, but with the directory, which is set before it is made."""
+    return engine
