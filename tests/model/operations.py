@@ -141,11 +141,12 @@ class Operations(Transactions):
         has been answered stays, whatever was remembered with the connections."""
         for engine in (self.engine, self.elsewhere):
             for database in (engine.database, *engine._brokers):
-                database._pool_cache.dismiss()
-                idle = database._pool.get_stats().get("pool_available", 0)
-                for connection in [database._pool.getconn() for _ in range(idle)]:
+                database._connections._pool_cache.dismiss()
+                pool = database._connections.pool
+                idle = pool.get_stats().get("pool_available", 0)
+                for connection in [pool.getconn() for _ in range(idle)]:
                     connection.close()
-                    database._pool.putconn(connection)
+                    pool.putconn(connection)
 
     @rule()
     def archive(self) -> None:

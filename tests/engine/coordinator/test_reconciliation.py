@@ -210,7 +210,7 @@ def test_a_commit_does_not_wait_for_a_subscription_that_was_deleted_by_force_and
     coordinator_sql(engine, "UPDATE coordinator.txn_subscription SET last_error = NULL")
     with closing(another(engine)) as restored:
         if decided:
-            with restored._database.as_it_is():
+            with restored.database.as_it_is():
                 restored.coordinator.end(txn, TxnAction.COMMIT)
         restored.reconciliation.reconcile()
         assert statuses(restored, [txn]) == [TxnStatus.COMMITTED]
