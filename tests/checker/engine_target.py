@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
+
 import msgspec
 
 from engine import Engine
@@ -139,6 +142,19 @@ class EngineTarget:
         gone = {str(message_id) for message_id in answer.dropped}
         dropped = tuple((place, offset) for place, offset, mid in op.messages if mid in gone)
         return _with(op, dropped=dropped)
+
+
+class Processes:
+    """Engines of several processes on the same databases: each request goes to one of them, as a
+    load balancer does it."""
+
+    def __init__(self, engines: Sequence[Engine], sidecars: frozenset[str], rng: Random) -> None:
+        self._targets = [EngineTarget(engine, sidecars) for engine in engines]
+        self._rng = rng
+
+    def perform(self, op: Op) -> Op:
+        """See :class:`tests.checker.network.Target`."""
+        return self._rng.choice(self._targets).perform(op)
 
 
 def _with(op: Op, **results: object) -> Op:

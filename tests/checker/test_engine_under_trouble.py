@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
+from random import Random
 
 import pytest
 from django.conf import settings
@@ -13,8 +15,9 @@ from engine.postgres.database import Database
 from tests.checker.audit import audit
 from tests.checker.check import check
 from tests.checker.delivery_checks import OPERATOR
+from tests.checker.engine_target import Processes
 from tests.checker.run import Run, furnish
-from tests.engine.support import sql
+from tests.engine.support import another, sql
 from tests.support.databases import Databases
 
 pytestmark = [pytest.mark.checker, pytest.mark.timeout(180)]
@@ -36,11 +39,18 @@ def batches_in_files(broker: Database) -> int:
     return batches
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_an_engine_under_trouble_keeps_every_promise(
-    seed: int, engine: Engine, databases: Databases
+@pytest.mark.parametrize(("seed", "processes"), [(1, 1), (2, 3)])
+def test_engines_under_trouble_keep_every_promise(
+    seed: int, processes: int, engine: Engine, databases: Databases
 ) -> None:
-    run = Run(engine, furnish(engine), seed=seed)
+    setting = furnish(engine)
+    with ExitStack() as stack:
+        others = [stack.enter_context(closing(another(engine))) for _ in range(processes - 1)]
+        target = Processes([engine, *others], setting.sidecars, Random(seed))
+        _keeps_every_promise(Run(engine, setting, seed=seed, target=target), databases)
+
+
+def _keeps_every_promise(run: Run, databases: Databases) -> None:
     with run.working():
         for _ in range(ROUNDS):
             run.operations(OPERATIONS_PER_ROUND)
@@ -51,7 +61,7 @@ def test_an_engine_under_trouble_keeps_every_promise(
     brokers = dict(zip(("broker-1", "broker-2"), databases.broker_urls, strict=True))
     assert not verdict.anomalies, str(verdict)
     assert audit(databases.coordinator_url, brokers) == []
-    assert sum(batches_in_files(broker) for broker in engine._brokers)
+    assert sum(batches_in_files(broker) for broker in run.engine._brokers)
     calls = {kind for kind in verdict.faults if kind.startswith(OPERATOR)}
     assert calls == {f"{OPERATOR}{name}" for name in run.operators.calls}
     for kind, answer in (
