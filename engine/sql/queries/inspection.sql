@@ -420,8 +420,8 @@ GROUP BY a.tc_id, a.sequence
 
 -- joint_effect --
 -- What ending all of these transactions would change, by partition: the stable position would move
--- to the lowest transaction that is open and not among them. It is one statement, so all is as of
--- one moment.
+-- to the lowest transaction that is open and not among those that end there: one that has written
+-- without joining does not. It is one statement, so all is as of one moment.
 WITH mine AS MATERIALIZED (
     SELECT o.partition_id AS log_id, p.partition_id, p.topic, p.number, o.tc_id, o.sequence,
         o.messages
@@ -451,7 +451,7 @@ JOIN broker.partition_live l ON l.partition_id = t.partition_id
 LEFT JOIN LATERAL (
     SELECT o.first_offset FROM broker.ongoing_txn o
     WHERE o.ordered_in = t.log_id
-    AND (o.tc_id, o.sequence) NOT IN (SELECT tc_id, sequence FROM mine)
+    AND (o.partition_id, o.tc_id, o.sequence) NOT IN (SELECT log_id, tc_id, sequence FROM mine)
     ORDER BY o.first_offset LIMIT 1
 ) n ON true
 

@@ -7,6 +7,7 @@ import pytest
 from engine import Engine
 from engine.model.errors import PartitionUnavailable
 from engine.model.topic import BufferKind
+from engine.model.topic_name import PartitionName
 from engine.model.txn_id import TxnID
 from engine.postgres.database import Database
 from engine.postgres.session import Params, Row
@@ -14,6 +15,7 @@ from tests.engine.support import (
     P0,
     P1,
     SUBSCRIPTION,
+    TOPIC,
     batch,
     commit,
     make_topic,
@@ -66,6 +68,21 @@ def test_the_joint_effect_is_more_than_each_alone(engine: Engine) -> None:
     assert both.messages == 5
     everything = engine.inspect.transactions.joint_effect([first, second, last])
     assert everything.partitions[0].stable_position_after == 5
+
+
+def test_where_a_transaction_has_written_without_joining_its_end_moves_nothing(
+    engine: Engine,
+) -> None:
+    make_topic(engine, 3)
+    joined = PartitionName(TOPIC, 2)  # on the first one's broker
+    late, other = open_txn(engine), open_txn(engine)
+    engine.produce(joined, batch("a"), txn_id=late)
+    engine.log.append(P0, batch("b"), txn_id=late)  # no end will come here for it
+    engine.produce(P0, batch("c"), txn_id=other)
+    both = engine.inspect.transactions.joint_effect([late, other])
+    told = [(each.partition, each.transactions) for each in both.partitions]
+    assert told == [(P0, 1), (joined, 1)]
+    assert [each.partition for each in both.moving] == [joined]
 
 
 def test_in_a_sidecar_partition_nothing_moves(engine: Engine) -> None:
