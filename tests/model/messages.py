@@ -10,13 +10,13 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from engine.model.errors import PartitionNotFound, TopicNotFound
+from engine.model.errors import PartitionNotFound, PartitionUnavailable, TopicNotFound
 from engine.model.message import MessageID, NewMessage
 from engine.model.subscription import AckType, InitialPosition, SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.subscription.seeking import Target
-from tests.engine.support import let_leases_run_out, sql, time_out_deliveries
+from tests.engine.support import let_leases_run_out, sql, time_out_deliveries, unreachable
 from tests.model import looking
 from tests.model.dead_letters import DeadLetters
 from tests.model.reference import Place
@@ -78,6 +78,28 @@ class Messages(DeadLetters):
             return self.reference.produce(partition, texts, txn_id, owner=owner, **keys)
 
         self.equal("produce", real, expected)
+
+    @rule(partition=PARTITION, txn_id=MAYBE_TXN, owner=OWNER)
+    def produce_while_the_broker_is_away(
+        self, partition: PartitionName, txn_id: TxnID | None, owner: str | None
+    ) -> None:
+        """The partition has joined by then."""
+        if partition not in self.partitions:
+            return
+        topic = self.reference.topic(partition.topic)
+
+        def expected() -> None:
+            if txn_id is not None:
+                join = [(topic, partition.number)]
+                self.reference.coordinators.join(txn_id, owner, partitions=join)
+            raise PartitionUnavailable
+
+        with unreachable(self.engine, topic.brokers[partition.number], patience=0.01):
+            self.agree(
+                "produce",
+                lambda: self.engine.produce(partition, keyed(["m0"]), txn_id=txn_id, owner=owner),
+                expected,
+            )
 
     @rule(txn_id=st.sampled_from(UNKNOWN), partition=PARTITION)
     def produce_an_orphan(self, txn_id: TxnID, partition: PartitionName) -> None:

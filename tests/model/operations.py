@@ -149,6 +149,14 @@ class Operations(Transactions):
                     pool.putconn(connection)
 
     @rule()
+    def scale(self) -> None:
+        """One more coordinator, which every process uses within a second."""
+        count = self.newest + 1
+        self.equal("scale", lambda: self.engine.scale_coordinators(count + 1), lambda: count)
+        self.reference.coordinators.issued[count] = 0
+        self.elsewhere._coordinator_count._known_until = 0
+
+    @rule()
     def archive(self) -> None:
         """Of what has ended, the outcome and the owner are left (§2)."""
         archive(self.engine)

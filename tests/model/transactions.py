@@ -10,13 +10,15 @@ from hypothesis.stateful import rule
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
 from tests.engine.support import coordinator_sql, overdue, unreachable
-from tests.model.world import ACTION, OWNER, TXN, World
+from tests.model.world import ACTION, OWNER, TXN, World, drawn
 
 
 class Transactions(World):
     """Opening, ending, expiring and carrying out."""
 
-    @rule(tc_id=st.integers(0, 1), owner=st.sampled_from(["alice", "bob"]))
+    @rule(
+        tc_id=drawn(lambda machine: [0, 1, machine.newest]), owner=st.sampled_from(["alice", "bob"])
+    )
     def open(self, tc_id: int, owner: str) -> None:
         self.equal(
             "open",

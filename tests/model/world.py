@@ -79,6 +79,11 @@ class World(RuleBasedStateMachine):
         return [*self.reference.coordinators.txns]
 
     @property
+    def newest(self) -> int:
+        """The coordinator that was made last."""
+        return max(self.reference.coordinators.issued)
+
+    @property
     def open_ids(self) -> list[TxnID]:
         txns = self.reference.coordinators.txns.values()
         return [txn.txn_id for txn in txns if txn.action is None]
