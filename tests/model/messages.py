@@ -337,6 +337,10 @@ class Messages(DeadLetters):
         consumer: str = "c1",
         cumulative: bool = False,
     ) -> None:
+        """In a transaction not on a subscription that is gone: whether its coordinator is asked
+        first depends on what the process remembers."""
+        if txn_id is not None and name not in self.subscriptions:
+            return
         kind = AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL
         how = {"consumer": consumer, "cumulative": cumulative}
 
