@@ -41,7 +41,7 @@ class SubscriptionOperations:
         *,
         partition: int | None = None,
         force: bool = False,
-        told: Callable[[TxnID], object] | None = None,
+        on_ended: Callable[[TxnID], object] | None = None,
     ) -> tuple[TxnID, ...]:
         """See :meth:`engine.subscription.seeking.Seeking.seek`. With ``force`` the transactions
         that hold acknowledgements are ended first. Those that are open are aborted as a whole, so
@@ -49,7 +49,7 @@ class SubscriptionOperations:
         then undoes their acknowledgements as it undoes all others.
 
         Args:
-            told: called with each transaction that is ended for it. A seek that fails afterwards,
+            on_ended: called with each transaction that is ended for it. A seek that fails afterwards,
                 since a broker is away by then, has ended them all the same.
 
         Returns:
@@ -71,8 +71,8 @@ class SubscriptionOperations:
                 for holder in holders if isinstance(holders, list) else ():
                     txn_id = TxnID.parse(holder)
                     self._end(name, txn_id)
-                    if told is not None and txn_id not in ended:
-                        told(txn_id)
+                    if on_ended is not None and txn_id not in ended:
+                        on_ended(txn_id)
                     ended.append(txn_id)
         return tuple(dict.fromkeys(ended))
 

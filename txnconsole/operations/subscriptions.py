@@ -53,7 +53,7 @@ def seek(
         recording.before = _positions_of(name, partition)
         try:
             engine().subscription_operations.seek(
-                name, target, partition=partition, force=force, told=ended.append
+                name, target, partition=partition, force=force, on_ended=ended.append
             )
         except EngineError:
             if ended:

@@ -223,7 +223,7 @@ def test_by_force_it_tells_whom_it_has_ended_also_when_a_broker_is_away_by_then(
     messages = ready(engine, "a", partitions=2)
     txn = claim(engine, *messages)
     end = SubscriptionOperations._end
-    told: list[TxnID] = []
+    ended: list[TxnID] = []
     with ExitStack() as away:
 
         def end_and_lose(self: SubscriptionOperations, name: SubscriptionName, of: TxnID) -> None:
@@ -232,8 +232,8 @@ def test_by_force_it_tells_whom_it_has_ended_also_when_a_broker_is_away_by_then(
 
         monkeypatch.setattr(SubscriptionOperations, "_end", end_and_lose)
         with pytest.raises(PartitionUnavailable):
-            seek(engine, EARLIEST, force=True, told=told.append)
-    assert told == [txn]
+            seek(engine, EARLIEST, force=True, on_ended=ended.append)
+    assert ended == [txn]
     assert engine.coordinator.get(txn).end_reason is EndReason.OPERATOR
 
 
