@@ -49,8 +49,8 @@ class SubscriptionOperations:
         then undoes their acknowledgements as it undoes all others.
 
         Args:
-            on_ended: called with each transaction that is ended for it. A seek that fails afterwards,
-                since a broker is away by then, has ended them all the same.
+            on_ended: called with each transaction that is ended for it. A seek that fails
+                afterwards, since a broker is away by then, has ended them all the same.
 
         Returns:
             The transactions that were ended for it.
