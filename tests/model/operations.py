@@ -152,7 +152,7 @@ class Operations(Transactions):
     def scale(self) -> None:
         """One more coordinator, which every process uses within a second."""
         count = self.newest + 1
-        self.equal("scale", lambda: self.engine.scale_coordinators(count + 1), lambda: count)
+        self.equal("scale", lambda: self.engine.coordinator.scale(count + 1), lambda: count)
         self.reference.coordinators.issued[count] = 0
         self.elsewhere._coordinator_count._known_until = 0
 

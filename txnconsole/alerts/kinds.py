@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from django.db.models import TextChoices
-
 
 class Kind(StrEnum):
     """What a rule measures; :data:`KINDS` describes each."""
@@ -35,8 +33,9 @@ class Unit(StrEnum):
     COUNT = "count"
 
 
-class Severity(TextChoices):
-    """How bad an alert is, from the least to the worst."""
+class Severity(StrEnum):
+    """How bad an alert is, from the least to the worst. No TextChoices, as the contract's schema is
+    made of it."""
 
     INFO = "info"
     WARNING = "warning"
@@ -46,6 +45,10 @@ class Severity(TextChoices):
     def rank(self) -> int:
         """Greater is worse."""
         return list(Severity).index(self)
+
+
+#: As a model's field and a form's take them.
+SEVERITIES = [(severity.value, severity.value.capitalize()) for severity in Severity]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

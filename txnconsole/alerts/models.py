@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from txnconsole.alerts.kinds import KINDS, Severity
+from txnconsole.alerts.kinds import KINDS, SEVERITIES, Severity
 from txnconsole.alerts.states import AlertState, ChannelKind, MessageState, NoticeKind
 
 _KINDS = [(kind.value, terms.title) for kind, terms in KINDS.items()]
@@ -29,7 +29,7 @@ class Rule(models.Model):
     for_ms = models.BigIntegerField(default=0)
     clear_ms = models.BigIntegerField(default=15_000)
     remind_ms = models.BigIntegerField(default=4 * 3_600_000)
-    severity = models.CharField(max_length=16, choices=Severity)
+    severity = models.CharField(max_length=16, choices=SEVERITIES)
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())
@@ -54,7 +54,7 @@ class Alert(models.Model):
     rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="alerts")
     rule_name = models.CharField(max_length=120)
     kind = models.CharField(max_length=32, choices=_KINDS)
-    severity = models.CharField(max_length=16, choices=Severity)
+    severity = models.CharField(max_length=16, choices=SEVERITIES)
     threshold = models.FloatField()
     #: Named as in the audit log: ``partition:public/default/flights:0``.
     object = models.TextField()
@@ -132,7 +132,7 @@ class Channel(models.Model):
     recipients = ArrayField(models.TextField(), default=list)
     url = models.TextField(default="")
     secret = models.TextField(default="")
-    min_severity = models.CharField(max_length=16, choices=Severity, default=Severity.INFO.value)
+    min_severity = models.CharField(max_length=16, choices=SEVERITIES, default=Severity.INFO.value)
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())

@@ -11,7 +11,7 @@ from django import forms
 from engine.model.errors import EngineError
 from txnconsole.alerts.channels import ChannelSettings
 from txnconsole.alerts.errors import AlertSettingsChanged
-from txnconsole.alerts.kinds import KINDS, Kind, Severity, Unit
+from txnconsole.alerts.kinds import KINDS, SEVERITIES, Kind, Severity, Unit
 from txnconsole.alerts.models import Channel, Rule
 from txnconsole.alerts.rules import MAX_SPAN_MS, RuleSettings
 from txnconsole.alerts.states import ChannelKind
@@ -133,7 +133,7 @@ class RuleForm(SettingsForm):
     hold = _span("Fires when above it for (seconds)", initial=0)
     clear = _span("Resolved when not above it for (seconds)", initial=15)
     remind = _span("Remind every (hours; 0: never)", initial=4, unit_ms=_HOUR_MS)
-    severity = forms.ChoiceField(choices=Severity, widget=forms.Select(attrs=FIELD))
+    severity = forms.ChoiceField(choices=SEVERITIES, widget=forms.Select(attrs=FIELD))
     enabled = forms.BooleanField(required=False, initial=True, label="Evaluate this rule")
 
     def __init__(self, kind: Kind, *arguments: Any, rule: Rule | None = None, **more: Any) -> None:
@@ -211,7 +211,7 @@ class ChannelForm(SettingsForm):
     )
     min_severity = forms.ChoiceField(
         label="Takes alerts from this severity on",
-        choices=Severity,
+        choices=SEVERITIES,
         widget=forms.Select(attrs=FIELD),
     )
     enabled = forms.BooleanField(required=False, initial=True, label="Send messages here")

@@ -374,14 +374,17 @@ WHERE (e.tc_id, e.sequence) IN (
 )
 
 -- acks_aborted_among --
--- Which of some transactions have aborted on a subscription of this broker, and on which.
-SELECT f.tc_id, f.sequence, s.topic_id, s.name AS subscription
-FROM broker.subscription s CROSS JOIN LATERAL (
-    SELECT e.tc_id, e.sequence FROM broker.ended_ack_txn e
-    JOIN unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
-        USING (tc_id, sequence)
-    WHERE e.subscription_id = s.subscription_id AND e.aborted
+-- Which of some transactions have aborted on a subscription of this broker, and on which. The LIMIT keeps them
+-- from being joined, which would read all that has ever ended.
+SELECT w.tc_id, w.sequence, s.topic_id, s.name AS subscription
+FROM broker.subscription s
+CROSS JOIN unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
+CROSS JOIN LATERAL (
+    SELECT e.aborted FROM broker.ended_ack_txn e
+    WHERE e.subscription_id = s.subscription_id AND e.tc_id = w.tc_id AND e.sequence = w.sequence
+    LIMIT 1
 ) f
+WHERE f.aborted
 
 -- highest_ids --
 -- The highest id of a topic that is known here, and of a coordinator; where there is much, the last of each
