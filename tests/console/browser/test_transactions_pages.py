@@ -132,6 +132,7 @@ def test_of_a_view_that_is_deleted_the_focus_stays_beside_the_others_and_once_mo
     page.goto(f"/transactions?q=topic:{producer.topic}")
     page.locator("#view-name").fill(name)
     page.get_by_role("button", name="Keep view").click()
+    expect(page.locator(".viewlist .own").filter(has_text=name)).to_be_visible()
     other = page.context.new_page()
     other.goto("/transactions")
     for tab in (page, other):
