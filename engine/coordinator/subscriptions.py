@@ -41,7 +41,7 @@ class SubscriptionOperations:
         *,
         partition: int | None = None,
         force: bool = False,
-        on_ended: Callable[[TxnID], object] | None = None,
+        on_ended: Callable[[TxnID], object] = lambda _: None,
     ) -> tuple[TxnID, ...]:
         """See :meth:`engine.subscription.seeking.Seeking.seek`. With ``force`` the transactions
         that hold acknowledgements are ended first. Those that are open are aborted as a whole, so
@@ -71,10 +71,10 @@ class SubscriptionOperations:
                 for holder in holders if isinstance(holders, list) else ():
                     txn_id = TxnID.parse(holder)
                     self._end(name, txn_id)
-                    if on_ended is not None and txn_id not in ended:
+                    if txn_id not in ended:
+                        ended.append(txn_id)
                         on_ended(txn_id)
-                    ended.append(txn_id)
-        return tuple(dict.fromkeys(ended))
+        return tuple(ended)
 
     def _end(self, name: SubscriptionName, txn_id: TxnID) -> None:
         """End a transaction on this subscription: as it was decided, else by aborting it. What a

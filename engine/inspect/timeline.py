@@ -148,10 +148,9 @@ def _joined(
     found: dict[tuple[int, str], datetime] = {}
     for name, named in topics.items():
         at = moments.get(name, [])
-        told = at if len(at) == len(named) else at[:1]
-        found |= {
-            (topic_id, name): when for topic_id, when in zip(sorted(named), told, strict=False)
-        }
+        if len(at) != len(named):
+            at = at[:1]
+        found |= {(topic_id, name): when for topic_id, when in zip(sorted(named), at, strict=False)}
     return found
 
 

@@ -25,6 +25,7 @@ from tests.engine.support import (
     another,
     batch,
     commit,
+    consume,
     coordinator_sql,
     fetched,
     finalize,
@@ -199,9 +200,8 @@ def test_a_commit_does_not_wait_for_a_subscription_that_was_deleted_by_force_and
     make_topic(engine, partitions=2)
     subscribe(engine)
     engine.produce(P0, batch("a"))
-    [message] = engine.receive(SUBSCRIPTION, "c1")
     txn = open_txn(engine)
-    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    consume(engine, txn)
     engine.produce(P0, batch("output"), txn_id=txn)
     engine.subscriptions.delete(SUBSCRIPTION, force=True)
     subscribe(engine)

@@ -20,6 +20,7 @@ from tests.engine.support import (
     batch,
     broker_sql,
     commit,
+    consume,
     coordinator_sql,
     end_txns,
     finalize,
@@ -261,9 +262,8 @@ def test_what_is_left_of_a_subscription_says_nothing_while_its_home_is_away(
     make_topic(engine, partitions=2)
     subscribe(engine)
     engine.produce(P1, batch("in"))
-    [message] = engine.receive(SUBSCRIPTION, "c1")
     txn = open_txn(engine)
-    engine.acknowledge(SUBSCRIPTION, "c1", [message.message_id], txn_id=txn)
+    consume(engine, txn)
     home, away = engine.topics.get(TOPIC).brokers
     with unreachable(engine, away), pytest.raises(PartitionUnavailable):
         engine.subscriptions.delete(SUBSCRIPTION, force=True)

@@ -150,7 +150,7 @@ def _effects_of_retry(txn: Transaction) -> list[str]:
 @page(Permission.PARTITION_OPERATE)
 def force_abort(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """Ask, and then abort an orphan, which no coordinator knows, in the partition where it
-    is open, or of the subscription of which it holds acknowledgements."""
+    is open, or in the subscription of which it holds acknowledgements."""
     forced = _forced(request, txn_id)
 
     def change(form: ReasonForm) -> Outcome:
