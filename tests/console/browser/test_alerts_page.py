@@ -211,6 +211,7 @@ def test_on_a_phone_a_messages_subject_is_whole_beside_what_can_be_done(
     assert text["x"] + text["width"] <= button["x"]
 
 
+_HEIGHT = "(element) => element.getBoundingClientRect().height"
 #: Puts what is as long as it can get where a value stands that is renewed.
 _GROW = """
 (row) => {
@@ -235,6 +236,20 @@ def test_a_value_that_is_renewed_moves_no_row_that_fires(
         assert not [cell for cell in cells.all() if cell.evaluate(_OVERFLOWS)]
         page.reload()
     producer.end(txn_id, "abort")
+
+
+def test_what_is_resolved_keeps_the_room_of_its_buttons(
+    watched: Watched, producer: Producer, rule: str
+) -> None:
+    """They make a row of short texts higher: without them what is below it would move."""
+    page = watched.page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    txn_id, row = fire(page, producer, rule)
+    page.reload()  # What a page has listed stays there.
+    height = row.locator(".acts").evaluate(_HEIGHT)
+    producer.end(txn_id, "abort")
+    expect(row).to_contain_text("Resolved")
+    assert row.locator(".acts").evaluate(_HEIGHT) == height
 
 
 # However many others fire, the page is not scrolled: what lies under its head is too small for axe.
