@@ -8,11 +8,17 @@ from typing import Any
 from django.db.models import F
 
 from engine import Engine
+from engine.model.message import NewMessage
+from engine.model.topic import TopicSettings
+from engine.model.topic_name import PartitionName, TopicName
+from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.kinds import KINDS, Kind
 from txnconsole.alerts.models import Alert, Channel, Evaluation, Message, Notice, Rule, Silence
 from txnconsole.enginedb.clock import database_now
 
+TOPIC = TopicName("public", "default", "flights")
 _TIMES = {
     Alert: ("pending_since", "fired_at", "clear_since", "notified_at", "measured_at"),
     Rule: ("measured_at",),
@@ -72,3 +78,16 @@ def look(engine: Engine, times: int = 1) -> int:
         changed = evaluate(engine)
         pass_time(5)
     return changed
+
+
+def hold_back(engine: Engine, topic: TopicName = TOPIC) -> TxnID:
+    """An open transaction that holds the topic's partition back."""
+    engine.topics.create(topic, TopicSettings())
+    txn_id = engine.coordinator.open(owner="alice", client="pod-7", tc_id=0).txn_id
+    engine.produce(PartitionName(topic, 0), [NewMessage(payload=b"x")], txn_id=txn_id)
+    return txn_id
+
+
+def finish(engine: Engine, txn_id: TxnID) -> None:
+    engine.coordinator.end(txn_id, TxnAction.ABORT)
+    engine.finalizer.finalize(txn_id.tc_id)

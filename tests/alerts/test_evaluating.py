@@ -20,7 +20,7 @@ from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from tests.alerts.conftest import alert, look, pass_time, rule_of, webhook
+from tests.alerts.conftest import TOPIC, alert, finish, hold_back, look, pass_time, rule_of, webhook
 from tests.engine.support import sql, unreachable
 from tests.support.eventually import eventually
 from txnconsole.alerts import evaluating, handling, notices, reading
@@ -32,23 +32,9 @@ from txnconsole.alerts.states import AlertState, NoticeKind
 from txnconsole.audit.recording import Actor
 from txnconsole.enginedb.clock import database_now
 
-TOPIC = TopicName("public", "default", "flights")
 PARTITION = PartitionName(TOPIC, 0)
 
 pytestmark = pytest.mark.django_db
-
-
-def hold_back(engine: Engine, topic: TopicName = TOPIC) -> TxnID:
-    """An open transaction that holds the topic's partition back."""
-    engine.topics.create(topic, TopicSettings())
-    txn_id = engine.coordinator.open(owner="alice", client="pod-7", tc_id=0).txn_id
-    engine.produce(PartitionName(topic, 0), [NewMessage(payload=b"x")], txn_id=txn_id)
-    return txn_id
-
-
-def finish(engine: Engine, txn_id: TxnID) -> None:
-    engine.coordinator.end(txn_id, TxnAction.ABORT)
-    engine.finalizer.finalize(txn_id.tc_id)
 
 
 def only() -> Alert:

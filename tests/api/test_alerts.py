@@ -11,8 +11,7 @@ from django.db.models.functions import Now
 
 from engine import Engine
 from engine.postgres import deadlines
-from tests.alerts.conftest import look, pass_time, rule_of
-from tests.alerts.test_evaluating import finish, hold_back
+from tests.alerts.conftest import finish, hold_back, look, pass_time, rule_of
 from tests.api.conftest import Caller
 from txnconsole.alerts import delivering, rules
 from txnconsole.alerts.errors import DeliveryFailed

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.api.conftest import Caller
-from tests.api.test_rights import REQUESTS, request_of, world
+from tests.api.operations import REQUESTS, request_of, world
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.examples import ANSWERS, ANSWERS_FILE
 from txnconsole.api.operation import Operation

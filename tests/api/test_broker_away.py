@@ -12,9 +12,9 @@ import pytest
 from engine import Engine
 from engine.model.topic_name import PartitionName
 from tests.api.conftest import TOPIC, Caller
-from tests.api.test_rights import REQUESTS, request, world
+from tests.api.operations import REQUESTS, request, world
 from tests.engine.support import unreachable
-from tests.pulsar.test_rights import TABLE, status
+from tests.pulsar.operations import TABLE, status
 
 __all__ = ["world"]
 

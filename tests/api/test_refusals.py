@@ -12,7 +12,7 @@ import pytest
 from engine import Engine
 from engine.model.page import encode_cursor
 from tests.api.conftest import MESSAGES, TOPIC, Answer, Caller
-from tests.api.test_rights import REQUESTS, world
+from tests.api.operations import REQUESTS, world
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.urls import urlpatterns
 

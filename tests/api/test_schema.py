@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 
 from tests.api.conftest import Caller
-from tests.api.test_rights import ALLOWED
+from tests.api.operations import ALLOWED
 from txnconsole.api.endpoint import operation_of
 from txnconsole.api.examples import BODIES
 from txnconsole.api.urls import urlpatterns

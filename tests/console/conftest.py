@@ -93,6 +93,14 @@ def file_of(client: Client, address: str) -> str:
     return b"".join(answer.streaming_content).decode()
 
 
+def words(client: Client, address: str, status: int = 200) -> str:
+    """A page's text, runs of white space made one."""
+    answer = client.get(address)
+    assert answer.status_code == status, answer.content
+    html = answer.content.decode().replace("<wbr>", "")
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
 def fault_beside(answer: Any, name: str) -> str:
     """What is said to be wrong with a field, to whoever does not see what stands beside it too."""
     text = answer.content.decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.inspect.timeline import Timeline
 from engine.model.txn_status import TxnStatus
-from tests.console.test_phases import transaction
+from tests.console.lives import transaction
 from txnconsole.console.transaction_timeline import figure, lanes
 
 

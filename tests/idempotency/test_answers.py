@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
+from tests.idempotency.support import age
 from tests.support.databases import Databases
 from tests.support.together import at_once
 from txnconsole.client import RetryPolicy
@@ -164,14 +165,6 @@ def test_of_many_calls_at_once_one_claims_the_key() -> None:
     found = at_once(6, lambda _: claim(ASKED))
     assert len([each for each in found if isinstance(each, Claim)]) == 1
     assert found.count(None) == 5
-
-
-def age(by: timedelta) -> None:
-    """Let time pass for every row."""
-    for kept in KeptAnswer.objects.all():
-        KeptAnswer.objects.filter(pk=kept.pk).update(
-            started_at=kept.started_at - by, expires_at=kept.expires_at - by
-        )
 
 
 @pytest.mark.django_db

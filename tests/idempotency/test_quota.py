@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import F, Sum
 from django.db.models.functions import Length, Now
 
-from tests.idempotency.test_answers import age
+from tests.idempotency.support import age
 from tests.support.databases import Databases
 from tests.support.together import at_once
 from txnconsole.idempotency import answers

@@ -14,8 +14,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from tests.api.conftest import TOPIC, Caller
 from tests.console.questions import Questions
-from tests.engine.coordinator.test_archive import archive
-from tests.engine.support import finalize, sql, unreachable
+from tests.engine.support import archive, finalize, sql, unreachable
 from tests.pulsar.conftest import PulsarTool, bits
 from txnconsole.pulsar import transactions as pulsar_transactions
 from txnconsole.pulsar.names import txn_text

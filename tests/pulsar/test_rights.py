@@ -11,45 +11,12 @@ from engine import Engine
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic_name import SubscriptionName, TopicName
 from tests.api.conftest import TOPIC, Caller
-from tests.pulsar.conftest import bits
+from tests.pulsar.operations import P0, TABLE, status
 from txnconsole.access.roles import Role
 from txnconsole.api.endpoint import operation_of
 from txnconsole.pulsar.urls import urlpatterns
 
 pytestmark = pytest.mark.deep
-
-V, OP, A = Role.VIEWER, Role.OPERATOR, Role.ADMIN
-PEOPLE = {V, OP, A}
-_P0 = f"{TOPIC}-partition-0"
-
-#: Bodies of the calls that take one.
-BODIES = {"pulsarScaleTransactionCoordinators": b"9"}
-
-#: Operation, method, path, and who may; ``{own}`` is a transaction of somebody else.
-TABLE: dict[str, tuple[str, str, set[Role]]] = {
-    "pulsarCoordinators": ("GET", "coordinators", PEOPLE),
-    "pulsarCoordinatorStats": ("GET", "coordinatorStats", PEOPLE),
-    "pulsarCoordinatorInternalStats": ("GET", "coordinatorInternalStats/0", PEOPLE),
-    "pulsarScaleTransactionCoordinators": ("POST", "transactionCoordinator/replicas", {A}),
-    "pulsarTransactionMetadata": ("GET", "transactionMetadata/{own}", PEOPLE),
-    "pulsarSlowTransactions": ("GET", "slowTransactions/0", PEOPLE),
-    "pulsarAbortTransaction": ("POST", "abortTransaction/{own}", {OP, A}),
-    "pulsarTransactionInBufferStats": ("GET", f"transactionInBufferStats/{_P0}/{{own}}", PEOPLE),
-    "pulsarTransactionBufferStats": ("GET", f"transactionBufferStats/{_P0}", PEOPLE),
-    "pulsarTransactionBufferInternalStats": (
-        "GET",
-        f"transactionBufferInternalStats/{_P0}",
-        PEOPLE,
-    ),
-    "pulsarPendingAckInternalStats": ("GET", f"pendingAckInternalStats/{_P0}/s", PEOPLE),
-    "pulsarPendingAckStats": ("GET", f"pendingAckStats/{_P0}/s", PEOPLE),
-    "pulsarTransactionInPendingAckStats": (
-        "GET",
-        f"transactionInPendingAckStats/{_P0}/s/{{own}}",
-        PEOPLE,
-    ),
-    "pulsarPositionStatsInPendingAck": ("GET", f"positionStatsInPendingAck/{_P0}/s/1/0", PEOPLE),
-}
 
 
 def test_the_table_names_every_operation() -> None:
@@ -68,13 +35,6 @@ def test_the_table_names_every_operation() -> None:
 def world(engine: Engine, topic: str) -> None:
     name = SubscriptionName(TopicName.parse(TOPIC), "s")
     engine.subscriptions.create(name, SubscriptionSettings())
-
-
-def status(caller: Caller, name: str, own: str) -> int:
-    method, path, _ = TABLE[name]
-    base = "/admin/v3/transactions/"
-    body = BODIES.get(name, b"")
-    return caller.send(method, path.replace("{own}", bits(own)), body, base=base).status
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -98,7 +58,7 @@ def test_topics_outside_the_patterns_are_refused(
 ) -> None:
     caller = as_role("admin", topics="public/other/*")
     own = program.open()
-    named = [name for name, (_, path, _) in TABLE.items() if _P0 in path]
+    named = [name for name, (_, path, _) in TABLE.items() if P0 in path]
     assert {name: status(caller, name, own) for name in named} == dict.fromkeys(named, 403)
 
 

@@ -20,6 +20,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.console.browser.pages import PageRow
 from tests.server import Served, login_form
 from tests.support.chromium import CHROMIUM, FLAGS
 
@@ -104,6 +105,12 @@ class Watched:
     def violations(self) -> list[str]:
         found: list[str] = self.page.evaluate("window.violations")
         return found
+
+    def complaints_of(self, row: PageRow) -> list[str]:
+        """What the page said on its console and what the policy blocked, since the last call."""
+        found = self.take_complaints() + self.violations()
+        of_status = f"Failed to load resource: the server responded with a status of {row.status}"
+        return [f"console: {each}" for each in found if not each.startswith(of_status)]
 
     def take_complaints(self) -> list[str]:
         """What the pages have said since the last call; it fails no test by itself any more."""
@@ -275,3 +282,20 @@ def jobs(server: Served) -> dict[str, str]:
         )
         job = answer.raise_for_status().json()
     return {"run": server.manage("shell", "-c", _RUN).split()[-1], "job": str(job["id"])}
+
+
+@pytest.fixture
+def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[str, str]:
+    """Names for the addresses of all pages, of things that exist; more than a page lists."""
+    producer.topic = producer.server.topic(partitions=60)
+    txn_id = producer.begin()
+    producer.produce("hidden", txn_id=txn_id)
+    everywhere = [f"{producer.topic}:{number}" for number in range(60)]
+    producer.client.post(
+        f"/transactions/{txn_id}/partitions", json={"partitions": everywhere}
+    ).raise_for_status()
+    for _ in range(6):
+        elsewhere = Producer(producer.server, producer.client, producer.server.topic())
+        elsewhere.produce("hidden", txn_id=txn_id)
+    producer.subscribe("reader")
+    return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs

@@ -78,23 +78,6 @@ async ([from, to]) => {
 
 
 @pytest.fixture
-def addresses(producer: Producer, figures: None, jobs: dict[str, str]) -> dict[str, str]:
-    """Names for the addresses of all pages, of things that exist; more than a page lists."""
-    producer.topic = producer.server.topic(partitions=60)
-    txn_id = producer.begin()
-    producer.produce("hidden", txn_id=txn_id)
-    everywhere = [f"{producer.topic}:{number}" for number in range(60)]
-    producer.client.post(
-        f"/transactions/{txn_id}/partitions", json={"partitions": everywhere}
-    ).raise_for_status()
-    for _ in range(6):
-        elsewhere = Producer(producer.server, producer.client, producer.server.topic())
-        elsewhere.produce("hidden", txn_id=txn_id)
-    producer.subscribe("reader")
-    return {"topic": producer.topic, "txn": txn_id, "subscription": "reader"} | jobs
-
-
-@pytest.fixture
 def unhurried(watched: Watched) -> Iterator[None]:
     """Pages are renewed each minute: on a slow machine they would be while one is looked at, and
     what comes and goes in a list may move what stands below."""
@@ -145,13 +128,6 @@ def spent(page: Page, row: PageRow) -> list[str]:
     return found
 
 
-def complaints(watched: Watched, row: PageRow) -> list[str]:
-    """What the page said on its console and what the policy blocked, since the last call."""
-    found = watched.take_complaints() + watched.violations()
-    of_status = f"Failed to load resource: the server responded with a status of {row.status}"
-    return [f"console: {each}" for each in found if not each.startswith(of_status)]
-
-
 def test_pages_keep_their_budgets_and_are_accessible_in_the_light_and_in_the_dark(
     watched: Watched, addresses: dict[str, str], unhurried: None
 ) -> None:
@@ -166,7 +142,7 @@ def test_pages_keep_their_budgets_and_are_accessible_in_the_light_and_in_the_dar
         picture_if_asked(page, row, "dark")
         dark = axe(page, CONTRAST)
         found += [f"in the dark: {each}" for each in dark]
-        wrong[row.name] = found + complaints(watched, row)
+        wrong[row.name] = found + watched.complaints_of(row)
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
@@ -208,7 +184,7 @@ def test_no_page_scrolls_sideways_however_narrow_or_wide_the_screen(
         if row.name in _IN_FORCED_COLOURS:
             picture_if_asked(page, row, "forced")
             found += axe(page)
-        wrong[row.name] = found + complaints(watched, row)
+        wrong[row.name] = found + watched.complaints_of(row)
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
@@ -240,7 +216,7 @@ def test_a_full_list_under_as_many_views_as_can_be_kept_is_within_the_budgets(
         watched = Watched(context.new_page())
         page = watched.page
         look(watched, row, {}, f"full-{width}", ready=".viewlist .own .n:not(:empty)")
-        found = spent(page, row) + complaints(watched, row)
+        found = spent(page, row) + watched.complaints_of(row)
         found += [f"{is_} px wide of {width}"] if (is_ := page.evaluate(_WIDTH)) > width else []
         assert found == []
         page.reload()  # The picture has left a style behind that htmx would copy.

@@ -5,28 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.console.browser.conftest import PATIENCE, Producer, Watched, hold
+from tests.console.browser.log_page import cell, figure, open_log
 from tests.server import Served
 
 pytestmark = pytest.mark.browser
 REASON = "left hanging by a dead producer"
-
-
-def figure(page: Page, name: str) -> Locator:
-    return page.locator(f'[data-figure="{name}"]')
-
-
-def cell(page: Page, offset: int) -> Locator:
-    return page.locator(f'#grid .cell[data-offset="{offset}"]')
-
-
-def open_log(watched: Watched, producer: Producer) -> Page:
-    """Open the page and wait until it is live."""
-    watched.page.goto(producer.log)
-    expect(watched.page.locator("[data-live]")).to_have_attribute("data-state", "live")
-    return watched.page
 
 
 def test_what_is_produced_appears_without_reloading(watched: Watched, producer: Producer) -> None:

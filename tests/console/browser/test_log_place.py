@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.browser.conftest import Producer, Watched
-from tests.console.browser.test_log_page import cell, figure, open_log
+from tests.console.browser.log_page import cell, figure, open_log
 
 pytestmark = pytest.mark.browser
 

@@ -13,11 +13,8 @@ from tests.console.browser.accessibility import axe
 from tests.console.browser.conftest import Producer, Watched, signed_in
 from tests.console.browser.pages import PAGES, PageRow
 from tests.console.browser.screens import picture
-from tests.console.browser.test_budgets import addresses, complaints
 from tests.server import Served
 from txnconsole.access.roles import GRANTS, Role
-
-__all__ = ["addresses"]  # A fixture.
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -96,7 +93,7 @@ def test_a_page_is_shown_or_says_which_right_is_missing(
         page.goto(row.address.format(**addresses))
         page.locator(row.ready).first.wait_for()
         picture(page, f"{row.name}-{role}")
-        wrong[row.name] = axe(page) + complaints(walker, row)
+        wrong[row.name] = axe(page) + walker.complaints_of(row)
     if role is not Role.CONSUMER:
         [row] = (row for row in shown if row.name == "partition")
         page.set_viewport_size({"width": 360, "height": 800})

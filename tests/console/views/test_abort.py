@@ -15,7 +15,7 @@ from engine.model.topic_name import PartitionName
 from engine.model.txn_status import EndReason, TxnAction, TxnStatus
 from tests.console.conftest import TOPIC, Orders, begin, produce
 from tests.console.questions import Questions
-from tests.engine.coordinator.test_archive import archive
+from tests.engine.support import archive
 from txnconsole.audit.models import AuditEntry
 
 REASON = "left hanging by a dead producer"

@@ -13,8 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from engine import Engine
-from tests.alerts.conftest import look, pass_time, rule_of
-from tests.alerts.test_evaluating import finish, hold_back
+from tests.alerts.conftest import finish, hold_back, look, pass_time, rule_of
 from tests.console.conftest import signed_in
 from txnconsole.alerts.evaluating import evaluate
 from txnconsole.alerts.handling import MAX_SILENCES

@@ -8,9 +8,8 @@ from engine import Engine
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
 from engine.model.txn_status import TxnAction
-from tests.console.conftest import Orders, begin, finish, produce
+from tests.console.conftest import Orders, begin, finish, produce, words
 from tests.console.questions import Questions
-from tests.console.views.test_partition import words
 from tests.engine.support import sql
 from txnconsole.console.views.invariants import PROMISES
 

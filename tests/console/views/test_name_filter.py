@@ -12,7 +12,7 @@ from engine import Engine
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import SubscriptionName, TopicName
-from tests.console.views.test_partition import words
+from tests.console.conftest import words
 
 pytestmark = pytest.mark.deep
 

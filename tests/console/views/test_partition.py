@@ -16,21 +16,13 @@ from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_status import TxnAction
-from tests.console.conftest import TOPIC, Orders, begin, finish, produce
+from tests.console.conftest import TOPIC, Orders, begin, finish, produce, words
 from tests.engine.support import sql, unreachable
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.views import aborted_ranges
 
 HERE = f"/topics/{TOPIC}/partitions/0"
 REASON = "the disk of this broker is being replaced"
-
-
-def words(client: Client, address: str, status: int = 200) -> str:
-    """A page's text, runs of white space made one."""
-    answer = client.get(address)
-    assert answer.status_code == status, answer.content
-    html = answer.content.decode().replace("<wbr>", "")
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
 
 
 def test_a_dead_letter_leads_to_the_message_that_it_was(engine: Engine, viewer: Client) -> None:

@@ -15,8 +15,7 @@ from engine import Engine
 from engine.model.subscription import SubscriptionSettings
 from engine.model.topic import TopicSettings
 from engine.model.topic_name import PartitionName, SubscriptionName
-from tests.console.conftest import TOPIC, Orders, begin, produce
-from tests.console.views.test_partition import words
+from tests.console.conftest import TOPIC, Orders, begin, produce, words
 from tests.engine.support import sql, unreachable
 from txnconsole.audit.models import AuditEntry
 from txnconsole.console.views.subscriptions import SeekForm

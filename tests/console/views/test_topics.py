@@ -14,8 +14,7 @@ from engine.log.topics import Topics
 from engine.model.errors import TopicNotFound
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import TopicName
-from tests.console.conftest import TOPIC, Orders, fault_beside, signed_in
-from tests.console.views.test_partition import words
+from tests.console.conftest import TOPIC, Orders, fault_beside, signed_in, words
 from tests.engine.support import unreachable
 from txnconsole.audit.models import AuditEntry
 

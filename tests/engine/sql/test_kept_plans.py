@@ -18,7 +18,7 @@ import pytest
 
 from engine import Engine
 from engine.sql import queries
-from tests.engine.sql.test_statements import FILES, numbered
+from tests.engine.sql.named_statements import FILES, numbered
 from txnconsole.local.postgres import EmbeddedPostgres
 
 pytestmark = pytest.mark.plans

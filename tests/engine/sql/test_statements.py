@@ -18,24 +18,11 @@ from engine.log.brokers import FILES as BROKER_FILES
 from engine.postgres.prepared import Prepared
 from engine.sql import queries, scripts
 from engine.subscription import statements as subscription_statements
+from tests.engine.sql.named_statements import FILES, numbered
 from tests.support.databases import Databases
 
 SOURCES = Path(engine.__file__).parent
-#: Of each file the database that its statements are for.
-FILES = {
-    "session": 0,
-    **dict.fromkeys(coordinator_statements.FILES, 0),
-    **dict.fromkeys(BROKER_FILES, 1),
-}
 NAMES = [(file, name) for file in FILES for name in queries(file)]
-_PARAMETER = re.compile(r"%\((\w+)\)s")
-
-
-def numbered(statement: str) -> str:
-    """With PostgreSQL's own parameters in place of psycopg's."""
-    names = list(dict.fromkeys(_PARAMETER.findall(statement)))
-    text = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
-    return text.replace("%%", "%")
 
 
 @pytest.mark.parametrize("file", FILES)
