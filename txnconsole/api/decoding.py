@@ -125,7 +125,10 @@ class QueryDecoder(Generic[S]):
     """Decodes the query strings of one operation. Only list fields may be given more than once."""
 
     def __init__(self, kind: type[S]) -> None:
-        self._kind = ready(kind)
+        self._kind = kind
+        # Or msgspec (0.22) would make it ready for ``convert`` with the first request, and another
+        # one at that moment would end the process.
+        msgspec.json.Decoder(kind)
         fields = msgspec.structs.fields(kind)
         self._names = {field.encode_name: field.name for field in fields}
         types = {field.encode_name: field.type for field in fields}
@@ -192,13 +195,6 @@ def _refuse_other_spelling(name: str, text: str | list[str], value: object) -> N
         raise invalid(name, "must have a value, or be left out")
     if type(value) is int and str(value) != text:
         raise invalid(name, "must be a whole number, written in digits alone")
-
-
-def ready(kind: type[T]) -> type[T]:
-    """Make a type ready for ``msgspec.convert``, as its module is imported: msgspec (0.22) would do
-    so with the first request, and another one at that moment would end the process."""
-    msgspec.json.Decoder(kind)
-    return kind
 
 
 def invalid(field: str, message: str) -> InvalidRequest:

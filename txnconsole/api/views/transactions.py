@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from engine.model.page import Page, decode_number
 from engine.model.transaction import Transaction as EngineTransaction
 from engine.model.transaction import TransactionFilter, TransactionOrder
 from engine.model.txn_status import LIVE, TxnAction
 from txnconsole.access.addresses import address_of
 from txnconsole.access.roles import Permission
-from txnconsole.api.decoding import ready
 from txnconsole.api.endpoint import Endpoint, TransactionEndpoint
 from txnconsole.api.operation import Call, NoQuery, Reply, Shape, operation
 from txnconsole.api.paging import page_of
@@ -31,8 +28,6 @@ from txnconsole.api.structs.transactions import (
 from txnconsole.documents.structs import TransactionDocument
 from txnconsole.documents.transaction import transaction_document
 from txnconsole.enginedb.wiring import engine
-
-_DOCUMENT = ready(TransactionDocument)
 
 
 class Transactions(Endpoint):
@@ -84,8 +79,7 @@ class DocumentOfTransaction(TransactionEndpoint):
         (`/transactions/document`). Only callers who may read the audit log get its part."""
         self.visible()
         may_audit = call.principal.may(Permission.AUDIT_READ)
-        _, told = transaction_document(self.txn_id, audit=may_audit)
-        return msgspec.convert(told, _DOCUMENT)
+        return transaction_document(self.txn_id, audit=may_audit)
 
 
 class SlowTransactionsOfAll(Endpoint):

@@ -59,11 +59,11 @@ def export(request: ConsoleRequest, form: str) -> StreamingHttpResponse:
 @transaction_page
 def bundle(request: ConsoleRequest, txn_id: TxnID) -> HttpResponse:
     """All that is known of one transaction as one JSON document, without payloads."""
-    now, told = transaction_document(txn_id, audit=request.principal.may(Permission.AUDIT_READ))
+    told = transaction_document(txn_id, audit=request.principal.may(Permission.AUDIT_READ))
     response = HttpResponse(
         msgspec.json.format(msgspec.json.encode(told), indent=2), content_type="application/json"
     )
-    name = f"transaction-{txn_id.tc_id}-{txn_id.sequence}-{now:%Y%m%d-%H%M%S}.json"
+    name = f"transaction-{txn_id.tc_id}-{txn_id.sequence}-{told.as_of:%Y%m%d-%H%M%S}.json"
     return attached(response, name)
 
 
