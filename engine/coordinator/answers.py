@@ -84,13 +84,13 @@ class Answers:
         rows = session.ask(
             RECORD_ENDS,
             *_keys(partitions),
-            [answer.participant.place[1] for answer in partitions],
+            [answer.participant.key[1] for answer in partitions],
             [answer.state for answer in partitions],
             [answer.result.first_offset for answer in partitions],
             [answer.result.last_offset for answer in partitions],
             *_results(partitions),
             *_keys(subscriptions),
-            [answer.participant.place[1] for answer in subscriptions],
+            [answer.participant.key[1] for answer in subscriptions],
             [answer.participant.broker for answer in subscriptions],
             [answer.state for answer in subscriptions],
             *_results(subscriptions),
@@ -102,7 +102,7 @@ class Answers:
 def _keys(answers: Sequence[Answer]) -> list[list[Any]]:
     asked = [answer.participant for answer in answers]
     txn_ids = id_lists(participant.txn_id for participant in asked)
-    return [*txn_ids.values(), [participant.place[0] for participant in asked]]
+    return [*txn_ids.values(), [participant.key[0] for participant in asked]]
 
 
 def _results(answers: Sequence[Answer]) -> list[list[Any]]:

@@ -21,7 +21,7 @@ import structlog
 from engine.buffer.ending import PartitionEnds, end_txns_on
 from engine.buffer.recovery import recover
 from engine.coordinator.answers import Answer, Answers
-from engine.coordinator.due import Participant, Place
+from engine.coordinator.due import Participant, ParticipantKey
 from engine.coordinator.end_traces import EndTraces
 from engine.log.brokers import Brokers, Location
 from engine.log.catalog import Catalog
@@ -40,7 +40,7 @@ _SLOW = 2
 #: A participant of a transaction, with the command for it.
 _Member = tuple[Participant, EndCommand]
 #: Partitions or subscriptions, each with all that is due there.
-_Groups = list[tuple[Place, list[_Member]]]
+_Groups = list[tuple[ParticipantKey, list[_Member]]]
 #: A way to end transactions on one subscription (engine.subscription.ending).
 _EndAcks = Callable[[Session, int, str, Sequence[EndCommand], Mapping[int, int]], Ended | None]
 
@@ -64,7 +64,7 @@ class Orders:
     traces: EndTraces
 
     def of(self, participants: Iterable[Participant]) -> list[_Member]:
-        """One place's participants, each with its command, in the order of decision."""
+        """The participants of one key, each with its command, in the order of decision."""
         members = {participant.txn_id: participant for participant in participants}
         return [
             (members[txn_id], command)
@@ -150,18 +150,18 @@ class BrokerEnds:
                 orphans_left |= ended.orphans_left
         return _Ended(answers, orphans_left)
 
-    def _end_partitions(self, database: Database, orders: Orders, places: _Groups) -> _Ended:
+    def _end_partitions(self, database: Database, orders: Orders, groups: _Groups) -> _Ended:
         """Appends wait for the heads, so they are held for one statement and its commit."""
         ends = [
             PartitionEnds(
                 topic_id=topic_id, number=number, commands=[command for _, command in members]
             )
-            for (topic_id, number), members in places
+            for (topic_id, number), members in groups
         ]
         ended = database.retrying(
             lambda session: end_txns_on(session, ends, orders.low_water_marks), one_statement=True
         )
-        members = [member for _, members in places for member in members]
+        members = [member for _, members in groups for member in members]
         answers = [
             self._missing(participant, command)
             if result.error == EndFault.MISSING
@@ -194,7 +194,7 @@ class BrokerEnds:
     def _missing(self, participant: Participant, command: EndCommand) -> Answer:
         """The answer for a partition that does not exist: done when its topic was deleted, else the
         partition is not made yet and is asked again."""
-        exists = self._topics.has(participant.topic, participant.place[0])
+        exists = self._topics.has(participant.topic, participant.key[0])
         error = "not there yet" if exists else EndFault.GONE
         return Answer.of(participant, command, EndResult(txn_id=command.txn_id, error=error))
 
@@ -202,11 +202,11 @@ class BrokerEnds:
         """Rebuild the partitions that were found without their derived state, so that the next run
         can end there. For one that cannot be rebuilt, the answer says why."""
         waiting = {
-            (*answer.participant.place, answer.participant.topic)
+            (*answer.participant.key, answer.participant.topic)
             for answer in answers.partitions
             if answer.result.error == EndFault.RECOVERING
         }
-        faults: dict[Place, str] = {}
+        faults: dict[ParticipantKey, str] = {}
         for topic_id, number, topic in sorted(waiting):
             try:
                 _recover(self._brokers.get(broker), topic_id, PartitionName(topic, number))
@@ -216,8 +216,8 @@ class BrokerEnds:
         if not faults:
             return answers
         partitions = [
-            Answer.failed(answer.participant, faults[place])
-            if (place := answer.participant.place) in faults
+            Answer.failed(answer.participant, faults[key])
+            if (key := answer.participant.key) in faults
             else answer
             for answer in answers.partitions
         ]
@@ -257,8 +257,8 @@ def _of_subscription(
 
 
 def _grouped(participants: Iterable[Participant], orders: Orders) -> _Groups:
-    """The commands by place, in the order of the locks."""
-    groups: dict[Place, list[Participant]] = defaultdict(list)
+    """The commands by key, in the order of the locks."""
+    groups: dict[ParticipantKey, list[Participant]] = defaultdict(list)
     for participant in participants:
-        groups[participant.place].append(participant)
-    return [(place, orders.of(members)) for place, members in sorted(groups.items())]
+        groups[participant.key].append(participant)
+    return [(key, orders.of(members)) for key, members in sorted(groups.items())]

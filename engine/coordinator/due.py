@@ -17,9 +17,9 @@ from engine.model.txn_status import TxnAction, TxnStatus
 from engine.postgres.session import Session
 
 Confirmed = Mapping[TxnID, frozenset[int]]
-#: Where a participant is on its broker: its topic's id, with its partition's number or its
-#: subscription's name. Participants are locked in the order of their places.
-Place = tuple[int, Any]
+#: What a participant is known by on its broker: its topic's id, with its partition's number or its
+#: subscription's name. Participants are locked in the order of their keys.
+ParticipantKey = tuple[int, Any]
 
 
 class DueTransaction(NamedTuple):
@@ -37,7 +37,7 @@ class Participant(NamedTuple):
 
     kind: str
     txn_id: TxnID
-    place: Place
+    key: ParticipantKey
     topic: TopicName
     broker: str
 
@@ -85,8 +85,8 @@ def _transaction(row: DueRow, confirmed: Confirmed) -> DueTransaction:
 
 
 def _participant(row: DueRow) -> Participant:
-    place = row.topic_id, row.partition if row.kind == "partition" else row.subscription
-    return Participant(row.kind, txn_of(row), place, topic_of(row), row.broker)
+    key = row.topic_id, row.partition if row.kind == "partition" else row.subscription
+    return Participant(row.kind, txn_of(row), key, topic_of(row), row.broker)
 
 
 def _calls(rows: Iterable[tuple[Any, ...]]) -> dict[TxnID, frozenset[int]]:

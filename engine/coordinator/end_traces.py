@@ -94,4 +94,4 @@ class Asked:
 def _key(participant: Participant) -> tuple[TxnID, str]:
     """A transaction, and its participant's name."""
     between = ":" if participant.kind == "partition" else "/"
-    return participant.txn_id, f"{participant.topic}{between}{participant.place[1]}"
+    return participant.txn_id, f"{participant.topic}{between}{participant.key[1]}"

@@ -190,8 +190,8 @@ class Finalizer:
             if orphans_left:
                 self._orphans.pass_over(
                     self._brokers.get(name),
-                    {each.place for each in its_partitions},
-                    {each.place for each in its_subscriptions},
+                    {each.key for each in its_partitions},
+                    {each.key for each in its_subscriptions},
                     orders.low_water_marks,
                 )
             return ended
