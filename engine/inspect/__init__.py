@@ -10,7 +10,7 @@ module of its own:
   would cost (rehearsal);
 - about transactions: what an end would do (impact), what they hold (holdings), whether their
   participants agree (participants), where their time went (timeline), what they consumed and
-  produced (lineage), their messages (contents), where they stand in the logs (places, spans),
+  produced (lineage), their messages (contents), where they stand in the logs (positions, spans),
   which timeout suits an owner (timeouts);
 - about the whole: what hangs and what helps (hanging), whether the invariants hold (invariants and
   the ``*_checks``), a few figures of everything (standing), signs of trouble (signs), lists

@@ -12,7 +12,7 @@ from engine.inspect import (
     history,
     impact,
     participants,
-    places,
+    positions,
     signs,
 )
 from engine.inspect.blockers import Blocker, HeldBack
@@ -22,7 +22,7 @@ from engine.inspect.impact import Impact
 from engine.inspect.invariants import BUDGET, Invariants, InvariantState, Report
 from engine.inspect.lists import Lists
 from engine.inspect.participants import Atomicity
-from engine.inspect.places import Extent
+from engine.inspect.positions import Extent
 from engine.inspect.reading import Reading
 from engine.inspect.rehearsal import Rehearsal, rehearse
 from engine.inspect.signs import AllStrandedLetters, LateSnapshots, RecentEnds
@@ -139,7 +139,7 @@ class Inspector:
         Raises:
             TopicNotFound, PartitionNotFound, PartitionUnavailable.
         """
-        return places.entry_at(self._reading, partition, offset)
+        return positions.entry_at(self._reading, partition, offset)
 
     def open_before(self, partition: PartitionName, start: int, end: int) -> dict[TxnID, int]:
         """Transactions that were open when the offset ``start`` was appended, with their first

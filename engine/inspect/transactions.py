@@ -9,7 +9,7 @@ from engine.inspect import contents, holdings, timeouts
 from engine.inspect.contents import Contents
 from engine.inspect.holdings import Holding, JointEffect
 from engine.inspect.lineage import Acknowledged, Lineage, acknowledged, lineage
-from engine.inspect.places import Place, Places, places, start
+from engine.inspect.positions import Position, Positions, positions, start
 from engine.inspect.reading import Reading
 from engine.inspect.timeline import Timeline, timeline
 from engine.log.partition_log import PartitionLogs
@@ -41,16 +41,16 @@ class TransactionQuestions:
         """
         return holdings.holdings(self._reading, self._database, txn_ids)
 
-    def places(self, txn_ids: Iterable[TxnID]) -> Places:
+    def positions(self, txn_ids: Iterable[TxnID]) -> Positions:
         """Transactions with their participants, and where they are in the logs in which they have
         not ended.
 
         Raises:
             CoordinatorUnavailable: its database cannot be reached.
         """
-        return places(self._reading, self._database, txn_ids)
+        return positions(self._reading, self._database, txn_ids)
 
-    def start(self, partition: PartitionName, txn_id: TxnID) -> Place | None:
+    def start(self, partition: PartitionName, txn_id: TxnID) -> Position | None:
         """The first entry that a transaction has open in a partition, or in its sidecar log; None
         when it is not ongoing there.
 

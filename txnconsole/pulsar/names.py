@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from engine.inspect.places import Place
+from engine.inspect.positions import Position
 from engine.model.errors import InvalidRequest
 from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName
@@ -64,9 +64,9 @@ def txn_text(txn_id: TxnID) -> str:
     return f"({txn_id.most_bits},{txn_id.least_bits})"
 
 
-def position_text(place: Place) -> str:
+def position_text(position: Position) -> str:
     """``ledger:entry``."""
-    return f"{place.ledger_id}:{place.entry_id}"
+    return f"{position.ledger_id}:{position.entry_id}"
 
 
 def ledger_name(partition: PartitionName) -> str:

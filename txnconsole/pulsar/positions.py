@@ -10,4 +10,4 @@ from txnconsole.pulsar.names import EARLIEST, position_text
 def position(partition: PartitionName, offset: int) -> str:
     """``ledger:entry`` of an offset."""
     found = engine().inspect.entry(partition, offset)
-    return EARLIEST if found is None else position_text(found.place)
+    return EARLIEST if found is None else position_text(found.position)

@@ -127,7 +127,7 @@ class PositionInPendingAck(PulsarSubscriptionEndpoint):
     def _offsets(self, batch_index: int | None) -> Ranges:
         """The offsets that the position names; none when the log has no such entry."""
         found = engine().inspect.entry(self.partition, self.entry)
-        if found is None or found.place != (self.ledger, self.entry):
+        if found is None or found.position != (self.ledger, self.entry):
             return Ranges()
         if batch_index is None:
             return Ranges.run(self.entry, found.last_offset + 1)

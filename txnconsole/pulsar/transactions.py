@@ -7,7 +7,7 @@ from itertools import islice
 
 from msgspec import UNSET
 
-from engine.inspect.places import Place, Places
+from engine.inspect.positions import Position, Positions
 from engine.model.topic import MAX_RETENTION_MS
 from engine.model.transaction import (
     ParticipantState,
@@ -51,7 +51,7 @@ class Metadata(PulsarTxnEndpoint):
     def get(self, call: Call[None, NoQuery]) -> TransactionMetadata:
         """A transaction with its participants."""
         transaction = engine().coordinator.get(self.txn_id)
-        where = engine().inspect.transactions.places([self.txn_id])
+        where = engine().inspect.transactions.positions([self.txn_id])
         # The second look is the newer one; an archived transaction is in the first alone.
         return metadata(where.transactions[0] if where.transactions else transaction, where)
 
@@ -74,7 +74,7 @@ class SlowTransactions(PulsarEndpoint):
         found = list(islice(_oldest(slow), MOST_SLOW))
         if tc_id is not None and not found:
             engine().coordinator.stats_of(tc_id)  # None is slow, or there is no such coordinator.
-        where = engine().inspect.transactions.places(found)
+        where = engine().inspect.transactions.positions(found)
         return {txn_text(one.txn_id): metadata(one, where) for one in where.transactions}
 
 
@@ -122,18 +122,18 @@ def _oldest(wanted: TransactionFilter) -> Iterator[TxnID]:
             return
 
 
-def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
+def metadata(transaction: Transaction, where: Positions) -> TransactionMetadata:
     """Pulsar's view of a transaction."""
     txn_id = transaction.txn_id
     acked: dict[str, dict[str, TransactionInPendingAckStats]] = {}
     for acks in transaction.subscriptions:
         name = acks.subscription
         held = where.acks.get((txn_id, name), {})
-        places = {partition_text(each): place for each, place in held.items()}
+        positions = {partition_text(each): position for each, position in held.items()}
         # Once it has ended, or while it holds nothing, only the topic is known.
-        for key, place in (places or {f"persistent://{name.topic}": None}).items():
+        for key, position in (positions or {f"persistent://{name.topic}": None}).items():
             acked.setdefault(key, {})[name.name] = TransactionInPendingAckStats(
-                cumulative_ack_position=_text(place)
+                cumulative_ack_position=_text(position)
             )
     pending = {
         *(each.broker for each in transaction.partitions if each.state in _PENDING),
@@ -158,5 +158,5 @@ def metadata(transaction: Transaction, where: Places) -> TransactionMetadata:
     )
 
 
-def _text(place: Place | None) -> str | None:
-    return None if place is None else position_text(place)
+def _text(position: Position | None) -> str | None:
+    return None if position is None else position_text(position)

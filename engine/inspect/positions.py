@@ -19,7 +19,7 @@ from engine.postgres.database import Database
 from engine.postgres.session import Row
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """An entry of a log, by the part of a message id that names it."""
 
     ledger_id: int
@@ -29,12 +29,12 @@ class Place(NamedTuple):
 class Extent(NamedTuple):
     """An entry, and the last offset that it holds; the first is its ``entry_id``."""
 
-    place: Place
+    position: Position
     last_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class Positions:
     """Transactions with their participants, and where they are in the logs; archived and unknown
     transactions are left out.
 
@@ -46,12 +46,12 @@ class Places:
     """
 
     transactions: tuple[Transaction, ...]
-    starts: Mapping[tuple[TxnID, PartitionName], Place]
-    acks: Mapping[tuple[TxnID, SubscriptionName], Mapping[PartitionName, Place | None]]
+    starts: Mapping[tuple[TxnID, PartitionName], Position]
+    acks: Mapping[tuple[TxnID, SubscriptionName], Mapping[PartitionName, Position | None]]
     unavailable: Mapping[str, str]
 
 
-def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -> Places:
+def positions(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -> Positions:
     """Ask for many transactions at once.
 
     Raises:
@@ -60,8 +60,8 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
     with coordinators.session() as session:
         rows = session.all("whole_txns", **id_lists(txn_ids))
     transactions = tuple(map(whole_transaction, rows))
-    starts: dict[tuple[TxnID, PartitionName], Place] = {}
-    acks: defaultdict[tuple[TxnID, SubscriptionName], dict[PartitionName, Place | None]]
+    starts: dict[tuple[TxnID, PartitionName], Position] = {}
+    acks: defaultdict[tuple[TxnID, SubscriptionName], dict[PartitionName, Position | None]]
     acks = defaultdict(dict)
     unavailable: dict[str, str] = {}
     for broker, parts in _open_parts(transactions).items():
@@ -82,14 +82,14 @@ def places(reading: Reading, coordinators: Database, txn_ids: Iterable[TxnID]) -
         except EngineError as error:
             unavailable[broker] = error.message
             continue
-        starts |= {(txn_of(row), partition_of(row)): _place(row) for row in found}
+        starts |= {(txn_of(row), partition_of(row)): _position(row) for row in found}
         for row in held:
-            last = None if row.ledger_id is None else _place(row)
+            last = None if row.ledger_id is None else _position(row)
             acks[txn_of(row), subscription_of(row)][partition_of(row)] = last
-    return Places(transactions=transactions, starts=starts, acks=acks, unavailable=unavailable)
+    return Positions(transactions=transactions, starts=starts, acks=acks, unavailable=unavailable)
 
 
-def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Place | None:
+def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Position | None:
     """The first entry that a transaction has open in a partition, or in its sidecar log, whether or
     not its coordinator knows of it; None when it is not ongoing there.
 
@@ -103,7 +103,7 @@ def start(reading: Reading, partition: PartitionName, txn_id: TxnID) -> Place | 
             topic_ids=[view.topic_id],
             numbers=[partition.number],
         )
-    return None if found is None else _place(found)
+    return None if found is None else _position(found)
 
 
 def entry_at(reading: Reading, partition: PartitionName, offset: int) -> Extent | None:
@@ -117,7 +117,7 @@ def entry_at(reading: Reading, partition: PartitionName, offset: int) -> Extent 
         found = view.one("entry_at", offset=offset)
     if found is None or found.first_offset > offset:
         return None
-    return Extent(Place(found.ledger_id, found.first_offset), found.last_offset)
+    return Extent(Position(found.ledger_id, found.first_offset), found.last_offset)
 
 
 def _open_parts(
@@ -136,5 +136,5 @@ def _open_parts(
     return found
 
 
-def _place(row: Row) -> Place:
-    return Place(row.ledger_id, row.entry_id)
+def _position(row: Row) -> Position:
+    return Position(row.ledger_id, row.entry_id)
