@@ -54,7 +54,7 @@ from engine.subscription.ack_decisions import (
     refusal,
     released,
 )
-from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
+from engine.subscription.cursors import Cursors, Share, SubscriptionReplaced
 from engine.subscription.ids_by_broker import BrokerIds, IdsByBroker
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers
@@ -73,7 +73,7 @@ class _Part:
     """One broker's part of a call. ``before``: by partition what was in flight before the call,
     once that is known."""
 
-    place: Place
+    share: Share
     ids: BrokerIds
     before: dict[int, Dispatch] = field(default_factory=dict)
 
@@ -146,20 +146,20 @@ class Acknowledgements:
                 f"message_ids must name 1 to {most} messages for {ack_type}.", field="message_ids"
             )
         parts = [
-            _Part(self._cursors.place(ids.database, ids.topic, name), ids)
+            _Part(self._cursors.share(ids.database, ids.topic, name), ids)
             for ids in self._ids_by_broker.of(name.topic, message_ids)
         ]
-        place = parts[0].place
+        share = parts[0].share
         if join is not None:
-            require_joined(place.topic, join())
-        if ack_type is AckType.CUMULATIVE and not place.has_one_consumer:
-            self._cursors.refreshed(place)  # which may be gone by now, or another
+            require_joined(share.topic, join())
+        if ack_type is AckType.CUMULATIVE and not share.has_one_consumer:
+            self._cursors.refreshed(share)  # which may be gone by now, or another
             raise InvalidRequest(
-                f"A {place.record.type} subscription takes INDIVIDUAL acknowledgements only;"
+                f"A {share.record.type} subscription takes INDIVIDUAL acknowledgements only;"
                 " CUMULATIVE ones need an EXCLUSIVE or FAILOVER subscription.",
                 field="ack_type",
             )
-        holder = self._leases.require(place, consumer)
+        holder = self._leases.require(share, consumer)
         if len(parts) > 1:
             for part in parts:
                 self._check_there(part)
@@ -200,7 +200,7 @@ class Acknowledgements:
     ) -> list[tuple[State, Acked]]:
         """Do one broker's part of a call in one SQL transaction; answers for each partition the
         state before ``ack``, and what it answered."""
-        place, ids = part.place, part.ids
+        share, ids = part.share, part.ids
 
         def decide(
             session: Session, states: Sequence[State]
@@ -208,22 +208,22 @@ class Acknowledgements:
             changes, decided = [], []
             for state in states:
                 offsets = ids.offsets[state.partition_id]
-                self._require_there(place, session, state, ids)
-                entered = self._leases.enter(place, state, holder)
+                self._require_there(share, session, state, ids)
+                entered = self._leases.enter(share, state, holder)
                 try:
                     acked = ack(entered, offsets)
                 except TransactionConflict:
                     # After its own end a transaction's messages look like a conflict; say that it
                     # has ended instead.
                     if txn_id is not None:
-                        _require_not_ended(session, place, txn_id)
+                        _require_not_ended(session, share, txn_id)
                     raise refusal(ack, states, ids) from None
                 decided.append((entered, acked))
                 if acked.after is not state:
                     changes.append(Change(before=state, after=acked.after, steps=acked.steps))
             return changes, decided
 
-        return self._cursors.change(place, list(ids.offsets), decide)
+        return self._cursors.change(share, list(ids.offsets), decide)
 
     def _check_there(self, part: _Part) -> None:
         """Check one broker's part of a call before anything is recorded on any broker. What is
@@ -231,24 +231,24 @@ class Acknowledgements:
 
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             for state in states:
-                self._require_there(part.place, session, state, part.ids)
+                self._require_there(part.share, session, state, part.ids)
             return [], None
 
-        self._cursors.change(part.place, list(part.ids.offsets), decide)
+        self._cursors.change(part.share, list(part.ids.offsets), decide)
 
-    def _require_there(self, place: Place, session: Session, state: State, ids: BrokerIds) -> None:
+    def _require_there(self, share: Share, session: Session, state: State, ids: BrokerIds) -> None:
         last = ids.offsets[state.partition_id].last
         if last is not None and state.stable_position is not None and last > state.stable_position:
             raise MessageNotFound(
-                f"{place.topic.name}:{state.number} has no message at offset {last} that a reader"
+                f"{share.topic.name}:{state.number} has no message at offset {last} that a reader"
                 " may see."
             )
         named = ids.ledgers[state.partition_id]
-        stranger = self._ledgers.stranger(place.database, session, state, named)
+        stranger = self._ledgers.stranger(share.database, session, state, named)
         if stranger is not None:
             ledger_id, offset = stranger
             raise MessageNotFound(
-                f"{place.topic.name}:{state.number} has no message at offset {offset} in ledger"
+                f"{share.topic.name}:{state.number} has no message at offset {offset} in ledger"
                 f" {ledger_id}: the id is of before its topic was made anew or its log was cut."
                 " Nothing was recorded; receive again."
             )
@@ -298,8 +298,8 @@ class Acknowledgements:
             except EngineError as error:
                 logger.warning(
                     "refused acknowledgement waits for its transaction's end",
-                    subscription=str(part.place.name),
-                    broker=part.place.database.name,
+                    subscription=str(part.share.name),
+                    broker=part.share.database.name,
                     txn_id=str(claim.txn_id),
                     code=error.code,
                     reason=error.message,
@@ -311,7 +311,7 @@ class Acknowledgements:
             found = (released(each, claim, part.before.get(each.partition_id)) for each in states)
             return [change for change in found if change is not None], None
 
-        self._cursors.change(part.place, list(part.ids.offsets), decide)
+        self._cursors.change(part.share, list(part.ids.offsets), decide)
 
 
 def _before(part: _Part, until: MessageID, dropped: Mapping[int, Ranges]) -> list[MessageID]:
@@ -323,7 +323,7 @@ def _before(part: _Part, until: MessageID, dropped: Mapping[int, Ranges]) -> lis
     if not offsets:
         return []
     [partition_id] = part.ids.offsets
-    with part.place.database.session() as session:
+    with part.share.database.session() as session:
         rows = session.all("named_by", partition_id=partition_id, offsets=offsets)
     left = (
         MessageID(row.ledger_id, row.entry_id, until.partition, row.message_offset - row.entry_id)
@@ -340,10 +340,10 @@ def _name(conflict: TransactionConflict, message_ids: Iterable[MessageID]) -> No
         each["message_id"] = ids.get(cast("tuple[int, int]", (each["partition"], each["offset"])))
 
 
-def _require_not_ended(session: Session, place: Place, txn_id: TxnID) -> None:
+def _require_not_ended(session: Session, share: Share, txn_id: TxnID) -> None:
     fence = session.one(
         "ack_fence",
-        subscription_id=place.subscription_id,
+        subscription_id=share.subscription_id,
         tc_id=txn_id.tc_id,
         sequence=txn_id.sequence,
     )

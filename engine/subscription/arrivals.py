@@ -19,7 +19,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.postgres.database import Database
 from engine.postgres.session import Row
 from engine.postgres.watching import Watch
-from engine.subscription.cursors import Cursors, Place
+from engine.subscription.cursors import Cursors, Share
 from engine.subscription.leases import RENEWALS
 
 #: Seconds after which a waiter returns in any case: the watch does not tell of everything that a
@@ -92,12 +92,12 @@ class Arrivals:
         with ExitStack() as watched:
             for database in self._brokers.of_topic(topic):
                 with suppress(PartitionUnavailable):  # Wait for messages of the other brokers.
-                    place = self._cursors.place(database, topic, name)
-                    lease = place.record.consumer_lease_ms / 1000
+                    share = self._cursors.share(database, topic, name)
+                    lease = share.record.consumer_lease_ms / 1000
                     longest = min(longest, lease / RENEWALS)
-                    happened = waiting.judge(place, at_home=database.name == topic.brokers[0])
+                    happened = waiting.judge(share, at_home=database.name == topic.brokers[0])
                     watch = self._subscriptions[database.name]
-                    watched.enter_context(watch.watching(place.subscription_id, happened, wake))
+                    watched.enter_context(watch.watching(share.subscription_id, happened, wake))
             wake.wait(longest)
         if len(self._stamps) > _KEPT_STAMPS:
             self._stamps.clear()
@@ -124,16 +124,16 @@ class _Waiting:
     gone: bool = False
     may_be_active: bool = False
 
-    def judge(self, place: Place, *, at_home: bool) -> Callable[[_Awaited | None], bool]:
+    def judge(self, share: Share, *, at_home: bool) -> Callable[[_Awaited | None], bool]:
         """Judges what a broker tells of the subscription."""
-        waiter = (place.database.name, place.subscription_id, self.consumer)
+        waiter = (share.database.name, share.subscription_id, self.consumer)
 
         def happened(awaited: _Awaited | None) -> bool:
             if awaited is None:
                 self.gone = True
                 return True
             row = awaited.row
-            if not place.has_one_consumer:
+            if not share.has_one_consumer:
                 return row.due and (awaited.stamp is None or self._is_news(waiter, awaited.stamp))
             if at_home:
                 self.may_be_active = row.lapsed or row.consumer in (None, self.consumer)

@@ -37,8 +37,8 @@ class SubscriptionReplaced(SubscriptionNotFound):
     """The subscription was deleted during the call, and one of the same name was made."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A subscription on one broker, with its record there."""
+class Share(msgspec.Struct, frozen=True):
+    """A subscription's share on one broker, with its record there."""
 
     database: Database
     topic: Topic
@@ -68,32 +68,32 @@ class Cursors:
         self._recover = recover
         self._memory = Memory()
 
-    def place(self, database: Database, topic: Topic, name: SubscriptionName) -> Place:
-        """A subscription on one broker.
+    def share(self, database: Database, topic: Topic, name: SubscriptionName) -> Share:
+        """A subscription's share on one broker.
 
         Raises:
             SubscriptionNotFound: there is none.
         """
-        return Place(database, topic, name, self._records.recall(database, topic, name))
+        return Share(database, topic, name, self._records.recall(database, topic, name))
 
-    def refreshed(self, place: Place) -> Place:
-        """The same place with its record read anew, and with a cursor in each partition.
+    def refreshed(self, share: Share) -> Share:
+        """The same share with its record read anew, and with a cursor in each partition.
 
         Raises:
             SubscriptionNotFound: it has been deleted.
             SubscriptionReplaced: it has been deleted, and another has its name.
         """
-        record = self._records.find(place.database, place.topic, place.name)
-        if record.subscription_id != place.subscription_id:
-            self._records.forget(place.topic, place.name)
-            raise SubscriptionReplaced(f"{place.name} was deleted, and made anew.")
-        with place.database.session() as session:
+        record = self._records.find(share.database, share.topic, share.name)
+        if record.subscription_id != share.subscription_id:
+            self._records.forget(share.topic, share.name)
+            raise SubscriptionReplaced(f"{share.name} was deleted, and made anew.")
+        with share.database.session() as session:
             ensure_cursors(session, record)
-        return Place(place.database, place.topic, place.name, record)
+        return Share(share.database, share.topic, share.name, record)
 
     def change(
         self,
-        place: Place,
+        share: Share,
         partition_ids: Sequence[int],
         decide: Decide[_T],
         *,
@@ -126,7 +126,7 @@ class Cursors:
         """
         call = _ChangeCall(
             memory=self._memory,
-            place=place,
+            share=share,
             partition_ids=partition_ids,
             decide=decide,
             durable=durable,
@@ -138,20 +138,20 @@ class Cursors:
         try:
             return call.run()
         except CursorGone:
-            self.refreshed(place)  # New partitions have cursors then; the place is the same.
+            self.refreshed(share)  # New partitions have cursors then; the share is the same.
         except _Unserved as found:
             for each in found.states:
                 if not each.online:
-                    raise _unavailable(place, each) from None
+                    raise _unavailable(share, each) from None
             for each in found.states:
-                location = Location(place.database, each.partition_id)
-                self._recover(location, PartitionName(place.topic.name, each.number))
+                location = Location(share.database, each.partition_id)
+                self._recover(location, PartitionName(share.topic.name, each.number))
         try:
             return call.run()
         except CursorGone:
-            raise SubscriptionNotFound(f"{place.name} has been deleted.") from None
+            raise SubscriptionNotFound(f"{share.name} has been deleted.") from None
         except _Unserved as found:
-            raise _unavailable(place, found.states[0]) from None
+            raise _unavailable(share, found.states[0]) from None
 
 
 @dataclass(kw_only=True)
@@ -160,7 +160,7 @@ class _ChangeCall(Generic[_T]):
     hold, on what it reads without locks; and where that has changed meanwhile, under the locks."""
 
     memory: Memory
-    place: Place
+    share: Share
     partition_ids: Sequence[int]
     decide: Decide[_T]
     durable: bool
@@ -175,14 +175,14 @@ class _ChangeCall(Generic[_T]):
     def run(self) -> _T:
         answer = self._stored_answer()
         # Not earlier: what was stored under the locks does not exist before the commit.
-        key = (self.place.database, self.place.subscription_id)
+        key = (self.share.database, self.share.subscription_id)
         self.memory.keep(*key, self._stored, connections=self._connections)
         return answer
 
     def _stored_answer(self) -> _T:
         """The answer of an attempt without locks or, if somebody else changed a state meanwhile, of
         one under the locks."""
-        database = self.place.database
+        database = self.share.database
         if self.first is None:
             with database.session() as session:
                 has_stored, answer = self._attempt(session, lock=False)
@@ -195,7 +195,7 @@ class _ChangeCall(Generic[_T]):
     def _attempt(self, session: Session, *, lock: bool) -> tuple[bool, _T]:
         """Read, decide and store; answers whether it has stored, and the answer."""
         self._stored = ()
-        self._connections = self.place.database.connections
+        self._connections = self.share.database.connections
         if not lock:
             recalled = self._recall(session)
             if recalled is not None:
@@ -204,7 +204,7 @@ class _ChangeCall(Generic[_T]):
             self.first(session)
         states = state.read(
             session,
-            self.place.subscription_id,
+            self.share.subscription_id,
             self.partition_ids,
             lock=lock,
             room=self.room,
@@ -222,7 +222,7 @@ class _ChangeCall(Generic[_T]):
     def _ahead(self, *, lock: bool) -> int:
         """How many messages to read beyond what is asked for. Only where remembered states have
         proved right, since only there the next calls can use them."""
-        key = (self.place.database, self.place.subscription_id)
+        key = (self.share.database, self.share.subscription_id)
         if lock or not self.room or not self.memory.is_right(*key, self.partition_ids):
             return 0
         return _AHEAD
@@ -230,7 +230,7 @@ class _ChangeCall(Generic[_T]):
     def _recall(self, session: Session) -> tuple[_T] | None:
         """Decide on remembered states and store; None when that is not possible. The store checks
         only the states that change, so the decision counts only if all of them do."""
-        key = (self.place.database, self.place.subscription_id)
+        key = (self.share.database, self.share.subscription_id)
         states = self.memory.take(*key, self.partition_ids)
         if states is None:
             return None
@@ -259,7 +259,7 @@ class _ChangeCall(Generic[_T]):
         must = self.durable or any(change.steps or change.dead for change in changes)
         self._stored = state.store(
             session,
-            self.place.subscription_id,
+            self.share.subscription_id,
             changes,
             durable=must,
             serving=serving,
@@ -277,6 +277,6 @@ class _Unserved(Exception):
         self.states = states
 
 
-def _unavailable(place: Place, found: State) -> PartitionUnavailable:
-    partition = PartitionName(place.topic.name, found.number)
+def _unavailable(share: Share, found: State) -> PartitionUnavailable:
+    partition = PartitionName(share.topic.name, found.number)
     return PartitionUnavailable(f"{partition} cannot serve this now; try again.")

@@ -50,7 +50,7 @@ from engine.postgres.database import Database
 from engine.postgres.failures import FAILURES
 from engine.postgres.session import Row, Session
 from engine.subscription import dead_letter_reading
-from engine.subscription.cursors import Cursors, Place
+from engine.subscription.cursors import Cursors, Share
 from engine.subscription.state import Change, State
 
 logger = structlog.get_logger(__name__)
@@ -87,15 +87,15 @@ class DeadLetters:
             return 0  # every topic has it
         return number % len(topic.brokers)
 
-    def move(self, place: Place, partition_id: int) -> int:
+    def move(self, share: Share, partition_id: int) -> int:
         """Move the letters that a receive has just recorded; answers how many have arrived. What
         fails is left to the sweep."""
         try:
-            rows = _letters(place, partition_id)
+            rows = _letters(share, partition_id)
         except EngineError as error:
-            logger.warning("dead letters wait", subscription=str(place.name), code=error.code)
+            logger.warning("dead letters wait", subscription=str(share.name), code=error.code)
             return 0
-        return self._move(place, rows, set())
+        return self._move(share, rows, set())
 
     def sweep(self) -> int:
         """Go on with every move that was interrupted; the workers call this every few seconds. A
@@ -115,34 +115,34 @@ class DeadLetters:
             parked = session.all("parked_dead_letters", limit=_AT_ONCE)
         moved = 0
         for row in waiting:
-            place = self._place(database, row)
-            if place is not None:
-                moved += self._move_all(place, row.partition_id, away)
+            share = self._share(database, row)
+            if share is not None:
+                moved += self._move_all(share, row.partition_id, away)
         for row in parked:
-            place = self._place(database, row)
-            if place is not None:
-                moved += self._move(place, [row], away)
+            share = self._share(database, row)
+            if share is not None:
+                moved += self._move(share, [row], away)
         return moved
 
-    def _move_all(self, place: Place, partition_id: int, away: set[str]) -> int:
+    def _move_all(self, share: Share, partition_id: int, away: set[str]) -> int:
         moved = 0
         for _ in range(_ROUNDS):
-            arrived = self._move(place, _letters(place, partition_id), away)
+            arrived = self._move(share, _letters(share, partition_id), away)
             moved += arrived
             if arrived < _AT_ONCE:
                 break
         return moved
 
-    def _place(self, database: Database, row: Row) -> Place | None:
+    def _share(self, database: Database, row: Row) -> Share | None:
         """The subscription that a letter comes from; None when it has just been deleted, or its
         home broker is away: the letter is gone with it, or the next sweep tries again."""
         name = subscription_of(row)
         try:
-            return self._cursors.place(database, self._topics.get(name.topic), name)
+            return self._cursors.share(database, self._topics.get(name.topic), name)
         except (TopicNotFound, SubscriptionNotFound, PartitionUnavailable):
             return None
 
-    def _move(self, place: Place, rows: Sequence[Row], away: set[str]) -> int:
+    def _move(self, share: Share, rows: Sequence[Row], away: set[str]) -> int:
         """Move letters of one partition in the order of their sequence ids; answers how many have
         arrived.
 
@@ -158,26 +158,26 @@ class DeadLetters:
                     if (broker := self._broker_of(target)) in away:
                         raise PartitionUnavailable(f"{broker} is away.")
                     for found in dead_letter_reading.read(
-                        place.database, letters, self._log.offloaded
+                        share.database, letters, self._log.offloaded
                     ):
-                        arrived += self._send(place, target, found, away)
+                        arrived += self._send(share, target, found, away)
             finally:
                 if arrived:
-                    self._settle(place, arrived)
+                    self._settle(share, arrived)
         except EngineError as error:
             logger.warning(
                 "dead letters wait",
-                subscription=str(place.name),
+                subscription=str(share.name),
                 dead_letter_topic=rows[0].dead_letter_topic,
                 code=error.code,
                 reason=error.message,
             )
         except FAILURES:
-            logger.exception("dead letters wait", subscription=str(place.name))
+            logger.exception("dead letters wait", subscription=str(share.name))
         return len(arrived)
 
-    def _park(self, place: Place, row: Row, cause: str) -> None:
-        with place.database.session() as session:
+    def _park(self, share: Share, row: Row, cause: str) -> None:
+        with share.database.session() as session:
             session.run(
                 "park_dead_letter",
                 subscription_id=row.subscription_id,
@@ -188,7 +188,7 @@ class DeadLetters:
             )
         logger.error(
             "dead letter parked",
-            subscription=str(place.name),
+            subscription=str(share.name),
             partition=row.number,
             offset=row.message_offset,
             dead_letter_topic=row.dead_letter_topic,
@@ -200,7 +200,7 @@ class DeadLetters:
 
     def _send(
         self,
-        place: Place,
+        share: Share,
         target: PartitionName,
         found: Sequence[dead_letter_reading.Letter],
         away: set[str],
@@ -216,7 +216,7 @@ class DeadLetters:
                 if message is not None:
                     batches.append(self._batch(target, row, message))
             except (PayloadTooLarge, CorruptBatch) as refused:
-                self._park(place, row, refused.message)
+                self._park(share, row, refused.message)
             else:
                 done.append(row)
         try:
@@ -272,13 +272,13 @@ class DeadLetters:
             partitions = len(self._topics.get(name, fresh=True).brokers)
         return PartitionName(name, row.target % partitions)
 
-    def _settle(self, place: Place, arrived: Sequence[Row]) -> None:
+    def _settle(self, share: Share, arrived: Sequence[Row]) -> None:
         partition_id = arrived[0].partition_id
         # Somebody else may have settled some of them meanwhile, or a truncation cut them off: then
         # their offsets are another message's, or the subscription's again after a seek. By its
         # sequence id each is told from a later letter at its offset.
         key = {
-            "subscription_id": place.subscription_id,
+            "subscription_id": share.subscription_id,
             "partition_id": partition_id,
             "sequence_ids": [row.sequence_id for row in arrived],
         }
@@ -292,15 +292,15 @@ class DeadLetters:
                     changes.append(Change(before=state, after=state.delete(there), undead=there))
             return changes, None
 
-        self._cursors.change(place, [partition_id], decide)
+        self._cursors.change(share, [partition_id], decide)
 
 
-def _letters(place: Place, partition_id: int) -> list[Row]:
+def _letters(share: Share, partition_id: int) -> list[Row]:
     """The next letters of one partition, in the order of their sequence ids."""
-    with place.database.session() as session:
+    with share.database.session() as session:
         return session.all(
             "dead_letters_of",
-            subscription_id=place.subscription_id,
+            subscription_id=share.subscription_id,
             partition_id=partition_id,
             limit=_AT_ONCE,
         )

@@ -24,7 +24,7 @@ from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.session import Session
 from engine.settings import EngineSettings
-from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
+from engine.subscription.cursors import Cursors, Share, SubscriptionReplaced
 from engine.subscription.dead_letters import DeadLetters, dying
 from engine.subscription.key_selection import KeySelection
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
@@ -105,11 +105,11 @@ class Delivery:
                 if database.name in failures:
                     continue
                 try:
-                    place = self._cursors.place(database, topic, name)
-                    holder = self._holder(place, consumer)
+                    share = self._cursors.share(database, topic, name)
+                    holder = self._holder(share, consumer)
                     if holder is None:
                         return ()
-                    self._receive_on(place, holder, since, call)
+                    self._receive_on(share, holder, since, call)
                 except (PartitionUnavailable, TimeLimitExceeded) as error:
                     failures[database.name] = error
                 except (SubscriptionReplaced, Fenced):
@@ -121,36 +121,36 @@ class Delivery:
             _refuse(list(failures.values()), len(databases))
         return tuple(call.received)
 
-    def _holder(self, place: Place, consumer: str) -> LeaseHolder | None:
-        if place.record.type == SubscriptionType.EXCLUSIVE:
-            return self._leases.require(place, consumer)
-        return self._leases.hold(place, consumer)
+    def _holder(self, share: Share, consumer: str) -> LeaseHolder | None:
+        if share.record.type == SubscriptionType.EXCLUSIVE:
+            return self._leases.require(share, consumer)
+        return self._leases.hold(share, consumer)
 
     def _receive_on(
-        self, place: Place, holder: LeaseHolder, since: float, call: ReceiveCall
+        self, share: Share, holder: LeaseHolder, since: float, call: ReceiveCall
     ) -> None:
         """Deliver from the partitions of one broker that were found deliverable at ``since`` or
         later. It does nothing when this call has asked for them itself before."""
-        if since == call.began and place.database.name in call.looked:
+        if since == call.began and share.database.name in call.looked:
             return
-        looked_at, due = self._due.get(_key(place), (0.0, ()))
-        taken_over = holder.epoch > 0 and self._entered.get(_key(place)) != holder
+        looked_at, due = self._due.get(_key(share), (0.0, ()))
+        taken_over = holder.epoch > 0 and self._entered.get(_key(share)) != holder
         if looked_at < since or taken_over:
-            place, due = self._look(place, taken_over=taken_over)
-            call.looked.add(place.database.name)
-        unreadable = self._visit(place, due, holder, call)
+            share, due = self._look(share, taken_over=taken_over)
+            call.looked.add(share.database.name)
+        unreadable = self._visit(share, due, holder, call)
         if taken_over and not call.is_full:
-            self._entered[_key(place)] = holder
+            self._entered[_key(share)] = holder
         if unreadable is not None and not call.received:
             raise unreadable
 
     def _visit(
-        self, place: Place, due: Sequence[Deliverable], holder: LeaseHolder, call: ReceiveCall
+        self, share: Share, due: Sequence[Deliverable], holder: LeaseHolder, call: ReceiveCall
     ) -> SegmentUnreadable | None:
         """Deliver from those partitions of one broker that have given nothing yet, until the call
         is full; answers what is wrong with one whose messages cannot be opened."""
         unreadable: SegmentUnreadable | None = None
-        name = place.database.name
+        name = share.database.name
         left = [
             row.partition_id
             for row in _rotated(due, call.rotation)
@@ -162,7 +162,7 @@ class Delivery:
         while left and not call.is_full:
             visited, left = left[:width], left[width:]
             try:
-                received = self._receive_from(place, visited, holder, call.room)
+                received = self._receive_from(share, visited, holder, call.room)
                 messages = received.messages()
             except SegmentUnreadable as error:
                 unreadable = error  # go on with the other partitions
@@ -179,7 +179,7 @@ class Delivery:
             width = min(2 * width, widest) if few and not call.cut else 1
         return unreadable
 
-    def _look(self, place: Place, *, taken_over: bool) -> tuple[Place, Sequence[Deliverable]]:
+    def _look(self, share: Share, *, taken_over: bool) -> tuple[Share, Sequence[Deliverable]]:
         """Find the partitions of one broker that may have something to deliver. Partitions without
         a cursor get one.
 
@@ -187,29 +187,29 @@ class Delivery:
             SubscriptionNotFound: the subscription, or its topic, has been deleted.
             PartitionUnavailable: all partitions on this broker are offline.
         """
-        rows = self._ask(place, taken_over=taken_over)
+        rows = self._ask(share, taken_over=taken_over)
         if any(row.needs_cursor for row in rows):
-            place = self._cursors.refreshed(place)
-            rows = self._ask(place, taken_over=taken_over)
+            share = self._cursors.refreshed(share)
+            rows = self._ask(share, taken_over=taken_over)
             rows = [row for row in rows if row.number != NO_PARTITION]
         if any(row.number == ALL_OFFLINE for row in rows):
             raise PartitionUnavailable(
-                f"The partitions of {place.topic.name} on {place.database.name} are offline."
+                f"The partitions of {share.topic.name} on {share.database.name} are offline."
             )
         if len(self._due) > _KEPT_LOOKS:
             self._due.clear()
             self._entered.clear()
-        self._due[_key(place)] = (time.monotonic(), rows)
-        return place, rows
+        self._due[_key(share)] = (time.monotonic(), rows)
+        return share, rows
 
-    def _ask(self, place: Place, *, taken_over: bool) -> Sequence[Deliverable]:
-        rows = place.database.ask(
-            DELIVERABLE, place.subscription_id, place.topic.topic_id, taken_over
+    def _ask(self, share: Share, *, taken_over: bool) -> Sequence[Deliverable]:
+        rows = share.database.ask(
+            DELIVERABLE, share.subscription_id, share.topic.topic_id, taken_over
         )
         return [Deliverable(*row) for row in rows]
 
     def _receive_from(
-        self, place: Place, partition_ids: Sequence[int], holder: LeaseHolder, room: Room
+        self, share: Share, partition_ids: Sequence[int], holder: LeaseHolder, room: Room
     ) -> Received:
         """Deliver as many messages of some partitions as there is ``room`` for, in one change of
         all their cursors."""
@@ -219,7 +219,7 @@ class Delivery:
             changes: list[Change] = []
             left = room
             for before in states:
-                change, selection = self._decide(session, place, before, holder, left)
+                change, selection = self._decide(session, share, before, holder, left)
                 left = selection.left
                 if selection.pieces:
                     received.pieces.append((change.after, selection.pieces))
@@ -236,7 +236,7 @@ class Delivery:
             return changes, received
 
         received = self._cursors.change(
-            place,
+            share,
             partition_ids,
             decide,
             durable=False,
@@ -245,24 +245,24 @@ class Delivery:
             meanwhile=Received.messages,
         )
         for partition_id in received.dead:
-            self._dead_letters.move(place, partition_id)
+            self._dead_letters.move(share, partition_id)
         return received
 
     def _decide(
-        self, session: Session, place: Place, before: State, holder: LeaseHolder, room: Room
+        self, session: Session, share: Share, before: State, holder: LeaseHolder, room: Room
     ) -> tuple[Change, Selection]:
         """What becomes of one partition's state, and what the consumer gets of it."""
-        state = self._leases.enter(place, before, holder)
+        state = self._leases.enter(share, before, holder)
         state = state.give_back(state.dispatch.overdue(state.now_ms))
-        dead = dying(place.record, state)
+        dead = dying(share.record, state)
         if dead:
             state = state.withdraw(dead).changed(dead=state.dead | dead)
-        after, selection = self._deliver(session, place, state, holder.consumer, room)
-        target = self._dead_letters.target(place.record, before.number) if dead else 0
+        after, selection = self._deliver(session, share, state, holder.consumer, room)
+        target = self._dead_letters.target(share.record, before.number) if dead else 0
         return Change(before=before, after=after, dead=dead, target=target), selection
 
     def _deliver(
-        self, session: Session, place: Place, state: State, consumer: str, room: Room
+        self, session: Session, share: Share, state: State, consumer: str, room: Room
     ) -> tuple[State, Selection]:
         """Pick messages and put them in flight to the consumer.
 
@@ -271,7 +271,7 @@ class Delivery:
         """
         files = self._brokers.offloaded
         dispatch = state.dispatch
-        if place.record.type == SubscriptionType.KEY_SHARED:
+        if share.record.type == SubscriptionType.KEY_SHARED:
             keyed = KeySelection(session, state, files, room=room, consumer=consumer)
             keyed.collect()
             selection: Selection = keyed
@@ -280,13 +280,13 @@ class Delivery:
                 dispatch, redeliver=dispatch.redeliver | queued, slots=keyed.slots
             )
         else:
-            selection = Selection(session, state, files, room=room, in_order=place.has_one_consumer)
+            selection = Selection(session, state, files, room=room, in_order=share.has_one_consumer)
             selection.collect()
         delivered = Ranges.of((piece.lower, piece.upper) for piece in selection.pieces)
         if state.remembered and not selection.left.is_full:
             raise Unsure  # there may be more by now
         dispatch = msgspec.structs.replace(dispatch, read_offset=selection.read_offset).deliver(
-            delivered, consumer, now_ms=state.now_ms, ack_timeout_ms=place.record.ack_timeout_ms
+            delivered, consumer, now_ms=state.now_ms, ack_timeout_ms=share.record.ack_timeout_ms
         )
         after = state.changed(dispatch=dispatch)
         if selection.skipped:
@@ -303,8 +303,8 @@ def _refuse(failures: Sequence[EngineError], asked: int) -> None:
             raise failure
 
 
-def _key(place: Place) -> tuple[str, int]:
-    return place.database.name, place.subscription_id
+def _key(share: Share) -> tuple[str, int]:
+    return share.database.name, share.subscription_id
 
 
 def _rotated(items: Sequence[_T], rotation: int) -> Sequence[_T]:

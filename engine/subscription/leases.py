@@ -19,7 +19,7 @@ import msgspec
 
 from engine.model.errors import ConsumerBusy
 from engine.model.subscription import SubscriptionType
-from engine.subscription.cursors import Cursors, Place
+from engine.subscription.cursors import Cursors, Share
 from engine.subscription.records import Records
 from engine.subscription.state import State
 
@@ -61,7 +61,7 @@ class Leases:
         self._cursors = cursors
         self._remembered: dict[tuple[str, int], _Lease] = {}
 
-    def hold(self, place: Place, consumer: str) -> LeaseHolder | None:
+    def hold(self, share: Share, consumer: str) -> LeaseHolder | None:
         """Make a consumer the active one, if the type has an active consumer and it is nobody else;
         answers it with its epoch, None when another consumer is the active one.
 
@@ -69,16 +69,16 @@ class Leases:
             SubscriptionNotFound: there is none.
             PartitionUnavailable: its home broker cannot be reached.
         """
-        if not place.has_one_consumer:
+        if not share.has_one_consumer:
             return LeaseHolder(consumer, 0)
-        home = self._records.home(place.topic)
-        record = (place.database.name, place.subscription_id)
-        if home is not place.database:
-            place = self._cursors.place(home, place.topic, place.name)
-        key = (home.name, place.subscription_id)
+        home = self._records.home(share.topic)
+        record = (share.database.name, share.subscription_id)
+        if home is not share.database:
+            share = self._cursors.share(home, share.topic, share.name)
+        key = (home.name, share.subscription_id)
         now = time.monotonic()
         known = self._remembered.get(key)
-        renewed = place.record.consumer_lease_ms / 1000 / RENEWALS
+        renewed = share.record.consumer_lease_ms / 1000 / RENEWALS
         if (
             known is not None
             and known.holder.consumer == consumer
@@ -86,11 +86,11 @@ class Leases:
             and record in known.records
         ):
             return known.holder
-        holder = self._ask(place, consumer)
+        holder = self._ask(share, consumer)
         if holder is None:
-            place = self._cursors.refreshed(place)
-            key = (home.name, place.subscription_id)
-            holder = self._ask(place, consumer)
+            share = self._cursors.refreshed(share)
+            key = (home.name, share.subscription_id)
+            holder = self._ask(share, consumer)
         if len(self._remembered) >= _KEPT_LEASES:
             self._remembered.clear()
         if holder is None:
@@ -100,18 +100,18 @@ class Leases:
             self._remembered[key] = _Lease(holder, now, before | {key, record})
         return holder
 
-    def require(self, place: Place, consumer: str) -> LeaseHolder:
+    def require(self, share: Share, consumer: str) -> LeaseHolder:
         """As :meth:`hold`, but another active consumer is an error.
 
         Raises:
             ConsumerBusy: another consumer is the active one.
         """
-        holder = self.hold(place, consumer)
+        holder = self.hold(share, consumer)
         if holder is None:
-            raise ConsumerBusy(_busy(place))
+            raise ConsumerBusy(_busy(share))
         return holder
 
-    def enter(self, place: Place, state: State, holder: LeaseHolder) -> State:
+    def enter(self, share: Share, state: State, holder: LeaseHolder) -> State:
         """Let a consumer enter a partition: what an earlier active consumer still had is given
         back, and on KEY_SHARED the consumer is noted as present. Answers the state after that.
 
@@ -120,43 +120,43 @@ class Leases:
         """
         dispatch = state.dispatch
         if holder.epoch < dispatch.epoch:
-            self.forget(place)
-            raise Fenced(_busy(place))
+            self.forget(share)
+            raise Fenced(_busy(share))
         if holder.epoch > dispatch.epoch:
             fenced = msgspec.structs.replace(dispatch, epoch=holder.epoch)
             return state.changed(dispatch=fenced).give_back(fenced.in_flight())
-        if place.record.type == SubscriptionType.KEY_SHARED:
-            return self._present(place, state, holder.consumer)
+        if share.record.type == SubscriptionType.KEY_SHARED:
+            return self._present(share, state, holder.consumer)
         return state
 
-    def leave(self, place: Place, consumer: str) -> int:
-        """End a consumer's lease. ``place`` is the subscription at its home broker. Answers the
+    def leave(self, share: Share, consumer: str) -> int:
+        """End a consumer's lease. ``share`` is the subscription at its home broker. Answers the
         epoch that begins then, 0 if the consumer had no lease."""
-        if not place.has_one_consumer:
+        if not share.has_one_consumer:
             return 0
-        self.forget(place)
-        with place.database.session() as session:
-            row = session.one("end_lease", subscription_id=place.subscription_id, consumer=consumer)
+        self.forget(share)
+        with share.database.session() as session:
+            row = session.one("end_lease", subscription_id=share.subscription_id, consumer=consumer)
         return 0 if row is None else int(row.next_epoch)
 
-    def forget(self, place: Place) -> None:
+    def forget(self, share: Share) -> None:
         """Forget the lease that this process remembers, so that the next call asks the database."""
-        home = self._records.home(place.topic)
-        if home is not place.database:
-            place = self._cursors.place(home, place.topic, place.name)
-        self._remembered.pop((home.name, place.subscription_id), None)
+        home = self._records.home(share.topic)
+        if home is not share.database:
+            share = self._cursors.share(home, share.topic, share.name)
+        self._remembered.pop((home.name, share.subscription_id), None)
 
-    def _ask(self, place: Place, consumer: str) -> LeaseHolder | None:
-        with place.database.session() as session:
+    def _ask(self, share: Share, consumer: str) -> LeaseHolder | None:
+        with share.database.session() as session:
             row = session.one(
-                "hold_lease", subscription_id=place.subscription_id, consumer=consumer
+                "hold_lease", subscription_id=share.subscription_id, consumer=consumer
             )
         return None if row is None else LeaseHolder(consumer, row.consumer_epoch)
 
-    def _present(self, place: Place, state: State, consumer: str) -> State:
+    def _present(self, share: Share, state: State, consumer: str) -> State:
         """Note a consumer as present, at most :data:`RENEWALS` times in a lease, so that not every
         call has something to store."""
-        lease = place.record.consumer_lease_ms
+        lease = share.record.consumer_lease_ms
         until = state.now_ms + lease
         there = state.dispatch.there(state.now_ms, lease)
         if there.get(consumer, 0) > until - lease // RENEWALS:
@@ -165,8 +165,8 @@ class Leases:
         return state.changed(dispatch=msgspec.structs.replace(state.dispatch, present=present))
 
 
-def _busy(place: Place) -> str:
+def _busy(share: Share) -> str:
     return (
-        f"Another consumer is the active one of the {place.record.type} subscription"
-        f" {place.name}; it stays so until it leaves or its lease runs out."
+        f"Another consumer is the active one of the {share.record.type} subscription"
+        f" {share.name}; it stays so until it leaves or its lease runs out."
     )

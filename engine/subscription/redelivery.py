@@ -12,7 +12,7 @@ from engine.log.retry import retry_if_recreated, retry_once_on
 from engine.model.message import MessageID
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.session import Session
-from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
+from engine.subscription.cursors import Cursors, Share, SubscriptionReplaced
 from engine.subscription.ids_by_broker import BrokerIds, IdsByBroker
 from engine.subscription.leases import Fenced, LeaseHolder, Leases
 from engine.subscription.ledgers import Ledgers
@@ -53,22 +53,22 @@ class Redelivery:
                 what stands in others may have been given back.
         """
         for ids in self._ids_by_broker.of(name.topic, message_ids):
-            place = self._cursors.place(ids.database, ids.topic, name)
-            holder = self._leases.require(place, consumer)
+            share = self._cursors.share(ids.database, ids.topic, name)
+            holder = self._leases.require(share, consumer)
 
             def without_named(
                 session: Session,
                 state: State,
-                place: Place = place,
+                share: Share = share,
                 ids: BrokerIds = ids,
                 holder: LeaseHolder = holder,
             ) -> State:
                 there = ids.ledgers[state.partition_id]
-                named = self._ledgers.own(place.database, session, state, there)
-                entered = self._leases.enter(place, state, holder)
+                named = self._ledgers.own(share.database, session, state, there)
+                entered = self._leases.enter(share, state, holder)
                 return entered.give_back(named & entered.dispatch.in_flight(consumer))
 
-            self._change(place, list(ids.offsets), without_named)
+            self._change(share, list(ids.offsets), without_named)
 
     @retry_if_recreated
     @retry_once_on(SubscriptionReplaced)
@@ -80,7 +80,7 @@ class Redelivery:
             PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
         """
         topic = self.topics.get(name.topic)
-        home = self._cursors.place(self._brokers.get(topic.brokers[0]), topic, name)
+        home = self._cursors.share(self._brokers.get(topic.brokers[0]), topic, name)
         passed = self._leases.leave(home, consumer)
 
         def without_consumer(session: Session, state: State) -> State:
@@ -89,15 +89,15 @@ class Redelivery:
             return _without(back, consumer, passed)
 
         for database in self._brokers.of_topic(topic):
-            place = self._cursors.refreshed(self._cursors.place(database, topic, name))
+            share = self._cursors.refreshed(self._cursors.share(database, topic, name))
             with database.session() as session:
-                rows = session.all("cursors", subscription_id=place.subscription_id)
+                rows = session.all("cursors", subscription_id=share.subscription_id)
             for row in rows:
-                self._change(place, [row.partition_id], without_consumer)
+                self._change(share, [row.partition_id], without_consumer)
 
     def _change(
         self,
-        place: Place,
+        share: Share,
         partition_ids: Sequence[int],
         changed: Callable[[Session, State], State],
     ) -> None:
@@ -112,7 +112,7 @@ class Redelivery:
             ]
             return changes, None
 
-        self._cursors.change(place, partition_ids, decide, durable=False)
+        self._cursors.change(share, partition_ids, decide, durable=False)
 
 
 def _without(state: State, consumer: str, passed: int) -> State:

@@ -24,7 +24,7 @@ from engine.model.topic import Topic
 from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from engine.postgres.session import Row, Session
-from engine.subscription.cursors import Cursors, Place, SubscriptionReplaced
+from engine.subscription.cursors import Cursors, Share, SubscriptionReplaced
 from engine.subscription.state import Change, State
 
 #: The position to move to: an offset, the first message published at or after a moment, or an end
@@ -68,29 +68,29 @@ class Seeking:
             partition = 0
         if partition is not None and not 0 <= partition < len(topic.brokers):
             raise PartitionNotFound(f"{name.topic} has no partition {partition}.")
-        places = self._places(topic, name, partition)
-        if len(places) > 1:  # One broker's refusal must not come after another has moved.
-            holders = [one for each in places for one in self._holders_on(*each, target)]
+        shares = self._shares(topic, name, partition)
+        if len(shares) > 1:  # One broker's refusal must not come after another has moved.
+            holders = [one for each in shares for one in self._holders_on(*each, target)]
             require_no_holders(name, holders)
-        for place, ids in places:
-            self._seek_on(place, ids, target)
+        for share, ids in shares:
+            self._seek_on(share, ids, target)
 
-    def _places(
+    def _shares(
         self, topic: Topic, name: SubscriptionName, partition: int | None
-    ) -> list[tuple[Place, list[int]]]:
+    ) -> list[tuple[Share, list[int]]]:
         """The subscription on each of its brokers, with the ids of the partitions to move there."""
         found = []
         for database in self._brokers.of_topic(topic):
-            place = self._cursors.refreshed(self._cursors.place(database, topic, name))
+            share = self._cursors.refreshed(self._cursors.share(database, topic, name))
             with database.session() as session:
-                rows = session.all("cursors", subscription_id=place.subscription_id)
+                rows = session.all("cursors", subscription_id=share.subscription_id)
             ids = [row.partition_id for row in rows if partition in (None, row.number)]
             if ids:
-                found.append((place, ids))
+                found.append((share, ids))
         return found
 
     def _holders_on(
-        self, place: Place, partition_ids: Sequence[int], target: Target
+        self, share: Share, partition_ids: Sequence[int], target: Target
     ) -> tuple[TxnID, ...]:
         """Who holds acknowledgements on one broker, whose partitions all serve; changes nothing."""
 
@@ -98,12 +98,12 @@ class Seeking:
             session: Session, states: Sequence[State]
         ) -> tuple[list[Change], tuple[TxnID, ...]]:
             for state in states:
-                _offset(session, place, state, target)
+                _offset(session, share, state, target)
             return [], tuple(ack.txn_id for each in states for ack in each.pending)
 
-        return self._cursors.change(place, partition_ids, look)
+        return self._cursors.change(share, partition_ids, look)
 
-    def _seek_on(self, place: Place, partition_ids: Sequence[int], target: Target) -> None:
+    def _seek_on(self, share: Share, partition_ids: Sequence[int], target: Target) -> None:
         def hold(session: Session) -> None:
             # Retention must not drop the target because of a position that the subscription leaves.
             for partition_id in sorted(partition_ids):
@@ -112,10 +112,10 @@ class Seeking:
         def decide(session: Session, states: Sequence[State]) -> tuple[list[Change], None]:
             # The target is checked first: the caller must not end transactions for a target that
             # does not exist.
-            places = [_offset(session, place, state, target) for state in states]
-            require_no_holders(place.name, (ack.txn_id for each in states for ack in each.pending))
+            offsets = [_offset(session, share, state, target) for state in states]
+            require_no_holders(share.name, (ack.txn_id for each in states for ack in each.pending))
             changes = []
-            for state, before in zip(states, places, strict=True):
+            for state, before in zip(states, offsets, strict=True):
                 dispatch = msgspec.structs.replace(
                     Dispatch(before), epoch=state.dispatch.epoch, present=state.dispatch.present
                 )
@@ -124,19 +124,19 @@ class Seeking:
                 # Nobody holds anything now, so the steps in the log have no meaning any more.
                 session.run(
                     "clear_pending_ack_log",
-                    subscription_id=place.subscription_id,
+                    subscription_id=share.subscription_id,
                     partition_id=state.partition_id,
                 )
             return changes, None
 
-        self._cursors.change(place, partition_ids, decide, first=hold)
+        self._cursors.change(share, partition_ids, decide, first=hold)
 
 
-def _offset(session: Session, place: Place, state: State, target: Target) -> int:
+def _offset(session: Session, share: Share, state: State, target: Target) -> int:
     """The first offset that is not acknowledged afterwards."""
     at = target - timedelta(microseconds=1) if isinstance(target, datetime) else None
     row: Row | None = session.one("seek_bounds", partition_id=state.partition_id, at=at)
-    partition = PartitionName(place.topic.name, state.number)
+    partition = PartitionName(share.topic.name, state.number)
     if row is None:
         raise PartitionUnavailable(f"{partition} cannot serve this now; try again.")
     if isinstance(target, InitialPosition):

@@ -30,7 +30,7 @@ from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.postgres import deadlines
 from engine.subscription import receiving, selection
-from engine.subscription.cursors import Place
+from engine.subscription.cursors import Share
 from engine.subscription.leases import LeaseHolder
 from engine.subscription.memory import Memory
 from engine.subscription.receiving import ReceiveCall
@@ -138,10 +138,10 @@ def test_what_another_call_finds_meanwhile_is_not_taken_for_what_this_one_has_lo
     engine.produce(P0, batch("a"))
     visit = engine._delivery._receive_on
 
-    def beside(place: Place, holder: LeaseHolder, since: float, call: ReceiveCall) -> None:
-        visit(place, holder, since, call)
+    def beside(share: Share, holder: LeaseHolder, since: float, call: ReceiveCall) -> None:
+        visit(share, holder, since, call)
         if since < call.began:
-            engine._delivery._look(place, taken_over=False)
+            engine._delivery._look(share, taken_over=False)
 
     monkeypatch.setattr(engine._delivery, "_receive_on", beside)
     assert received(engine) == ["a"]
@@ -527,8 +527,8 @@ def test_a_partition_that_goes_offline_withholds_nothing_that_another_has_given(
         engine.produce(PartitionName(TOPIC, number), batch(str(number)))
     receive_from = engine._delivery._receive_from
 
-    def offline_afterwards(place: Place, partition_ids: Sequence[int], *args: Any) -> Any:
-        found = receive_from(place, partition_ids, *args)
+    def offline_afterwards(share: Share, partition_ids: Sequence[int], *args: Any) -> Any:
+        found = receive_from(share, partition_ids, *args)
         [message] = found.messages()
         partition = PartitionName(TOPIC, 2 - message.partition)
         engine.partitions.take_offline(partition, reason="test")
@@ -557,9 +557,9 @@ def visits(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     visited: list[int] = []
     change = engine._delivery._cursors.change
 
-    def counted(place: Place, partition_ids: Sequence[int], *args: Any, **options: Any) -> Any:
+    def counted(share: Share, partition_ids: Sequence[int], *args: Any, **options: Any) -> Any:
         visited.append(len(partition_ids))
-        return change(place, partition_ids, *args, **options)
+        return change(share, partition_ids, *args, **options)
 
     monkeypatch.setattr(engine._delivery._cursors, "change", counted)
     monkeypatch.setattr(receiving, "_DUE_SECONDS", 0.0)
