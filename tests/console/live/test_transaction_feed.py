@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import cast
 
 import pytest
@@ -13,6 +12,7 @@ from engine.model.errors import TransactionNotFound
 from engine.model.topic_name import PartitionName
 from engine.model.txn_status import TxnAction
 from tests.console.conftest import TOPIC, Orders, begin, finish, produce, signed_in
+from tests.console.live.positions import position_of
 from txnconsole.console.live.feed import Reading
 from txnconsole.console.live.transaction_feeds import OwnTransactionsFeed, TransactionFeed
 
@@ -31,13 +31,6 @@ def test_what_it_writes_and_acknowledges_is_told_once(orders: Orders, engine: En
     finish(engine, orders.open, TxnAction.COMMIT)
     assert feed.read().change == {"status": "COMMITTED"}
     assert feed.read().change is None
-
-
-def position_of(client: Client, address: str) -> str:
-    """Where a page says that its channel stood."""
-    found = re.search(r'data-position="(\w+)"', client.get(address).content.decode())
-    assert found is not None
-    return found[1]
 
 
 def test_the_page_stands_where_the_feed_does(orders: Orders, viewer: Client) -> None:

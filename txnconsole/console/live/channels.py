@@ -1,5 +1,5 @@
 """The names of channels: ``overview``, ``pipeline``, ``txns``, ``txn:<id>``, ``part:<name>``,
-``job:<number>``, ``alerts``, ``audit``.
+``sub:<topic>/<name>``, ``tc``, ``job:<number>``, ``alerts``, ``audit``.
 
 Whoever may read only their own transactions gets ``txns`` and ``txn:<id>`` as separate channels,
 which read no others (semantics §2). Whoever may not read messages gets ``part:<name>`` without
@@ -12,17 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.model.errors import InvalidRequest
-from engine.model.topic_name import PartitionName
+from engine.model.topic_name import PartitionName, SubscriptionName
 from engine.model.txn_id import TxnID
 from txnconsole.access.principal import Principal
 from txnconsole.access.roles import Permission
 from txnconsole.console.live.alerts_feed import AlertsFeed
 from txnconsole.console.live.audit_feed import AuditFeed
+from txnconsole.console.live.coordinators_feed import CoordinatorsFeed
 from txnconsole.console.live.feed import Feed
 from txnconsole.console.live.job_feed import JobFeed
 from txnconsole.console.live.overview_feed import OverviewFeed
 from txnconsole.console.live.partition_feed import PartitionFeed
 from txnconsole.console.live.pipeline_feed import PipelineFeed
+from txnconsole.console.live.subscription_feed import SubscriptionFeed
 from txnconsole.console.live.transaction_feeds import (
     OwnTransactionsFeed,
     TransactionFeed,
@@ -52,6 +54,7 @@ class Channel:
 #: The channels that have no subject.
 _SINGLE: Mapping[str, tuple[Permission, Callable[[], Feed]]] = {
     "overview": (Permission.TOPIC_READ, OverviewFeed),
+    "tc": (Permission.COORDINATOR_READ, CoordinatorsFeed),
     "pipeline": (Permission.JOB_READ, PipelineFeed),
     "alerts": (Permission.ALERT_READ, AlertsFeed),
     "audit": (Permission.AUDIT_READ, AuditFeed),
@@ -71,6 +74,9 @@ def channel_named(text: str, principal: Principal) -> Channel:
         return Channel(text, *_SINGLE[text])
     if kind == "part":
         return _of_partition(PartitionName.parse(rest), principal)
+    if kind == "sub":
+        name = SubscriptionName.parse(rest)
+        return Channel(f"sub:{name}", Permission.TOPIC_READ, lambda: SubscriptionFeed(name))
     if kind == "job" and (job_id := number_of(rest)) is not None:
         return Channel(f"job:{job_id}", Permission.JOB_READ, lambda: JobFeed(job_id))
     raise InvalidRequest(f"{text[:80]!r} is not a channel.", field="channel")

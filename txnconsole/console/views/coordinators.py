@@ -16,6 +16,7 @@ from engine.model.txn_status import DECIDED, TxnStatus
 from txnconsole.access.roles import Permission
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.inputs import FIELD
+from txnconsole.console.live.coordinators_feed import coordinators_position
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
 from txnconsole.console.reads import region
 from txnconsole.console.slices import slice_of
@@ -50,8 +51,8 @@ def coordinators(request: ConsoleRequest) -> HttpResponse:
     """Each coordinator's sequence, low water mark and load, a part of them at a time."""
     summary = read_summary(engine())
     context = {
-        "channel": "overview",
-        "position": summary.position,
+        "channel": "tc",
+        "position": coordinators_position(summary.coordinators),
         "summary": summary,
         "coordinators": slice_of(summary.coordinators, request.GET.get("from", ""), PAGE_ROWS),
         "rates": coordinator_rates(),
@@ -68,7 +69,7 @@ def coordinator(request: ConsoleRequest, tc_id: int) -> HttpResponse:
     """One coordinator: its marks, when its open transactions expire, and the oldest of them."""
     stats = engine().coordinator.stats_of(tc_id)
     context: dict[str, Any] = {
-        "channel": "txns",
+        "channel": "tc",
         "stats": stats,
         "rates": coordinator_rates(),
         "behind": stats.sequence - stats.low_water_mark,

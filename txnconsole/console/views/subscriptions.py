@@ -31,6 +31,7 @@ from txnconsole.console.ack_strip import (
 )
 from txnconsole.console.confirmation import Confirmation, Outcome, ReasonForm, ask
 from txnconsole.console.inputs import FIELD, NUMBER, MomentField
+from txnconsole.console.live.subscription_feed import PARTITIONS, subscription_position
 from txnconsole.console.name_filter import NameFilter
 from txnconsole.console.numbers import number_of
 from txnconsole.console.page import ConsoleRequest, actor_of, page, show
@@ -41,9 +42,10 @@ from txnconsole.enginedb.wiring import engine
 from txnconsole.operations import subscriptions as operations
 
 PAGE_ROWS = 40
-#: How many partitions, runs of offsets, pending acknowledgements and refusals the page lists: with
-#: all of them it stays below the 1,500 elements of a page with a strip (design/console.md §7).
-PARTITIONS, RUNS, HELD, REFUSED = 25, 40, 10, 10
+#: How many runs of offsets, pending acknowledgements and refusals the page lists: with all of them
+#: and of the partitions it stays below the 1,500 elements of a page with a strip (design/console.md
+#: §7).
+RUNS, HELD, REFUSED = 40, 10, 10
 
 #: A partition's number, and what a transaction holds there.
 Held = tuple[int, PendingAck]
@@ -89,7 +91,8 @@ def subscription(request: ConsoleRequest, topic: TopicName, name: str) -> HttpRe
     cursors = view.value.cursors if view.value else ()
     chosen = _chosen(request, cursors, held) if view.value else None
     context = {
-        "channel": "overview",
+        "channel": f"sub:{full_name}",
+        "position": subscription_position(view.value) if view.value and not lower else "",
         "subscription": found,
         "view": view,
         "cursors": [(cursor, of_cursor(cursor)) for cursor in cursors],
