@@ -65,6 +65,22 @@ def test_no_is_an_answer_and_another_count_is_a_conflict(
     assert answered["progress"]["total"] == 3
 
 
+def test_without_a_filter_and_unasked_it_wants_their_number(
+    txnctl: Txnctl, stuck: tuple[str, list[str]]
+) -> None:
+    for options in (("--yes",), ("--yes", "--status", "open")):
+        unasked = txnctl(*BULK, *options, "--reason", "all of them")
+        assert (unasked.code, "--expect" in unasked.err) == (2, True)
+    asked = txnctl("-o", "json", *BULK, "--reason", "all of them")
+    assert (asked.code, "--expect" in asked.err) == (2, True)
+    assert "match" in txnctl(*BULK, "--dry-run").out
+    counted = txnctl(*BULK, "--yes", "--expect", "1000000", "--reason", "all of them")
+    assert (counted.code, "CountChanged" in counted.err) == (5, True)
+    nobodys = txnctl(*BULK, "--yes", "--coordinator", "0", "--min-age", "86400", "--reason", "x")
+    assert nobodys.code == 0
+    assert txnctl("transactions", "outcome", stuck[1][0]).out.strip() == "UNDECIDED"
+
+
 def test_those_opened_before_a_moment_alone_are_taken(
     txnctl: Txnctl, stuck: tuple[str, list[str]]
 ) -> None:
@@ -97,5 +113,5 @@ def test_when_nothing_matches_it_asks_nothing_and_starts_no_job(txnctl: Txnctl) 
 
 
 def test_a_program_may_not(txnctl: Txnctl) -> None:
-    ran = txnctl(*BULK, "--reason", "x", "--yes", role="producer")
+    ran = txnctl(*BULK, "--expect", "1", "--reason", "x", "--yes", role="producer")
     assert (ran.code, "PermissionDenied" in ran.err) == (4, True)

@@ -49,7 +49,8 @@ def bulk_abort(
 ) -> None:
     """Abort all transactions that match, as a background job.
 
-    Those that match when it starts, and no others. Exit code 5 when some could not be aborted.
+    Those that match when it starts, and no others. With neither a filter nor a question (--yes, or
+    JSON as output) it needs --expect. Exit code 5 when some could not be aborted.
     """
     session = session_of(context)
     filter: dict[str, Any] = {
@@ -65,6 +66,13 @@ def bulk_abort(
     }
     if not dry_run and not reason.strip():
         raise ValueError("Say why with --reason; the audit log keeps it.")
+    asks = not yes and session.output is Output.TABLE
+    narrows = any(value is not None for name, value in filter.items() if name != "status")
+    if not (dry_run or asks or narrows or expect is not None):
+        raise ValueError(
+            "Without a filter this aborts every open transaction, unasked: narrow it down, or say"
+            " how many there are with --expect."
+        )
     query = filter | {"overdue": "true" if overdue else None}
     found = session.get(_PATH, **query)
     if dry_run:
@@ -78,7 +86,7 @@ def bulk_abort(
     if found["count"] == 0 and not expect and session.output is Output.TABLE:
         session.say("No transaction matches; there is nothing to abort.")
         return
-    if not yes and session.output is Output.TABLE:
+    if asks:
         _ask(session, query, found["count"] if expect is None else expect)
     body = {
         "filter": {name: value for name, value in filter.items() if value not in (None, [])},
