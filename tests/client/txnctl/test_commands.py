@@ -41,9 +41,19 @@ def test_topics_are_created_described_and_deleted(txnctl: Txnctl, server: Served
     assert txnctl("topics", "create", name, "--partitions", "2").code == 0
     described = txnctl("-o", "json", "topics", "describe", name).json[0]
     assert (described["partitions"], len(described["partition_states"])) == (2, 2)
-    assert name in txnctl("topics", "list").out
+    assert name in txnctl("topics", "list", "--limit", "10000").out
     assert "is deleted" in txnctl("topics", "delete", name, "--yes").out
     assert txnctl("topics", "describe", name).code == 3
+
+
+def test_a_list_that_ends_before_its_end_says_so(txnctl: Txnctl, server: Served) -> None:
+    for _ in range(2):
+        assert txnctl("topics", "create", server.topic()).code == 0
+    more = "There are more than these"
+    for output in ("table", "json"):
+        listed = ("-o", output, "topics", "list", "--limit")
+        assert f"{more} 1." in txnctl(*listed, "1").err
+        assert more not in txnctl(*listed, "10000").err
 
 
 def test_a_topic_grows_and_stays_what_it_is(txnctl: Txnctl, server: Served) -> None:

@@ -55,6 +55,7 @@ class Session:
         folds = sys.stdout is not None and sys.stdout.isatty()
         self.out = Console(highlight=False, width=None if folds else _WIDE)
         self.err = Console(stderr=True, highlight=False)
+        self._cut: int | None = None
 
     @cached_property
     def client(self) -> Client:
@@ -85,8 +86,9 @@ class Session:
         )
 
     def pages(self, path: str, *, limit: int | None, **query: Any) -> Iterator[Json]:
-        """The items of a list, page by page, ``limit`` at most."""
-        left, cursor = limit, None
+        """The items of a list, page by page, ``limit`` at most. Where there are more, whoever
+        shows them as rows is told."""
+        left, cursor, self._cut = limit, None, None
         while left is None or left > 0:
             size = _PAGE if left is None else min(left, _PAGE)
             page = self.get(path, limit=size, cursor=cursor, **query)
@@ -95,10 +97,18 @@ class Session:
             if cursor is None:
                 return
             left = None if left is None else left - len(page["items"])
+        self._cut = limit
 
     def show_rows(self, rows: Iterable[Json], columns: Sequence[Column]) -> None:
         """A table for people, or where it does not fit a narrow terminal a block for each row; for
-        programs a JSON array, a row a line, as they come."""
+        programs a JSON array, a row a line, as they come. Of :meth:`pages` it tells when
+        there are more."""
+        self._show_rows(rows, columns)
+        if self._cut is not None:
+            self.err.print(f"There are more than these {self._cut}.", style="dim")
+            self._cut = None
+
+    def _show_rows(self, rows: Iterable[Json], columns: Sequence[Column]) -> None:
         if self.output is Output.JSON:
             before = "["
             for row in rows:
