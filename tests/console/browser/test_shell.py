@@ -14,6 +14,8 @@ pytestmark = pytest.mark.browser
 
 #: By how much an element's content is wider than it.
 _BEYOND = "(one) => one.scrollWidth - one.clientWidth"
+#: Widths of screens, also right beside those at which the layout changes.
+_LAPTOPS = (1024, 1181, 1280, 1366, 1501)
 #: A transaction that is overdue, has done much, and is somebody's with a long name.
 _WIDE = """(row) => {
   const [, id, state, age, left, partitions, messages, acks, held, owner, client] = row.cells;
@@ -276,9 +278,8 @@ def test_on_a_laptop_tables_are_seen_whole(
     assert {address: wide for address, wide in beyond.items() if wide} == {}
 
 
-@pytest.mark.parametrize("options", [{"viewport": {"width": 1024, "height": 768}}])
-def test_on_a_small_laptop_tables_are_seen_whole(
-    watched: Watched, producer: Producer, options: dict[str, Any]
+def test_on_laptops_of_every_width_tables_are_seen_whole(
+    watched: Watched, producer: Producer
 ) -> None:
     page = watched.page
     producer.subscribe("a-reader-of-theirs")
@@ -293,20 +294,25 @@ def test_on_a_small_laptop_tables_are_seen_whole(
     page.get_by_role("button", name="Check now").click()
     expect(page.locator("tbody tr").first).to_be_visible()
     beyond = {}
-    lists = ("/invariants", "/snapshots", "/topics", "/transactions/hanging?late=1")
+    hanging = "/transactions/hanging?late=1"
+    lists = ("/invariants", "/snapshots", "/topics", "/subscriptions", hanging)
     topic, txn_id = producer.topic, producer.begun[0]
     partition = f"/topics/{topic}/partitions/0/subscriptions"
     audit = f"/audit?object=topic:{topic}"
-    of_one = (f"/topics/{topic}", partition, f"/transactions/{txn_id}", "/transactions", audit)
+    subscription = f"/subscriptions/{topic}/a-reader-of-theirs"
+    of_topic = (f"/topics/{topic}", partition, subscription, audit)
+    of_one = (*of_topic, f"/transactions/{txn_id}", "/transactions")
     for address in (*lists, *of_one):
         page.goto(address)
         if address == "/transactions":
             page.locator(".txns tbody tr").first.evaluate(_WIDE)
         if address == audit:
             expect(page.locator("tbody tr").first).to_contain_text("topic.put")
-        # Where nothing hangs yet there is no table.
-        first = f"(tables) => Math.max(0, ...tables.slice(0, 1).map({_BEYOND}))"
-        beyond[address] = page.locator(".scroll").evaluate_all(first)
+        for width in _LAPTOPS:
+            page.set_viewport_size({"width": width, "height": 768})
+            # Where nothing hangs yet there is no table.
+            widest = f"(tables) => Math.max(0, ...tables.map({_BEYOND}))"
+            beyond[address, width] = page.locator(".scroll").evaluate_all(widest)
     # What is in flight would come back while other tests look at the list of subscriptions.
     with producer.server.client("admin") as client:
         client.delete(f"/topics/{topic}/subscriptions/a-reader-of-theirs").raise_for_status()
