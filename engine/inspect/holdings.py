@@ -17,7 +17,7 @@ from engine.model.txn_id import TxnID, id_lists
 from engine.postgres.database import Database
 from engine.postgres.session import Row
 
-#: How many participating partitions one question looks up on their brokers.
+#: How many participating partitions, and subscriptions, one question looks up on their brokers.
 _MEMBERS = 20_000
 
 
@@ -95,10 +95,10 @@ def holdings(
     if not ids:
         return {}
     asked = id_lists(ids)
-    recorded, members, ack_brokers = database.snapshot(
+    recorded, members, subscribed = database.snapshot(
         ("holdings_of_txns", asked),
         ("open_members", asked | {"limit": _MEMBERS}),
-        ("ack_brokers", asked),
+        ("open_subscriptions", asked | {"limit": _MEMBERS}),
     )
     found = {
         txn_of(row): Holding(
@@ -110,7 +110,7 @@ def holdings(
         )
         for row in recorded
     }
-    held = _held(reading, "open_holdings", ids, members, ack_brokers)
+    held = _held(reading, "open_holdings", members, subscribed)
     for row in held.spans:
         holding = found[txn_of(row)]
         found[txn_of(row)] = replace(
@@ -125,10 +125,9 @@ def holdings(
     for row in members:
         if row.broker in held.unavailable:
             found[txn_of(row)] = replace(found[txn_of(row)], messages=None, holds_back=None)
-    if any(row.broker in held.unavailable for row in ack_brokers):
-        for txn_id, holding in found.items():
-            if holding.subscriptions:
-                found[txn_id] = replace(holding, acks=None)
+    for row in subscribed:
+        if row.broker in held.unavailable:
+            found[txn_of(row)] = replace(found[txn_of(row)], acks=None)
     return found
 
 
@@ -139,16 +138,13 @@ def joint_effect(reading: Reading, database: Database, txn_ids: Iterable[TxnID])
     Raises:
         CoordinatorUnavailable: nothing is known without the coordinators.
     """
-    ids = list(dict.fromkeys(txn_ids))
-    asked = id_lists(ids)
-    members, ack_brokers = database.snapshot(
-        ("open_members", asked | {"limit": _MEMBERS}), ("ack_brokers", asked)
-    )
-    held = _held(reading, "joint_effect", ids, members, ack_brokers)
+    asked = {**id_lists(dict.fromkeys(txn_ids)), "limit": _MEMBERS}
+    members, subscribed = database.snapshot(("open_members", asked), ("open_subscriptions", asked))
+    held = _held(reading, "joint_effect", members, subscribed)
     return JointEffect(
         partitions=tuple(sorted(map(_effect, held.spans), key=lambda each: each.partition)),
         acks=sum(row.messages for row in held.acks),
-        complete=len(members) < _MEMBERS and not held.unavailable,
+        complete=max(len(members), len(subscribed)) < _MEMBERS and not held.unavailable,
         unavailable=held.unavailable,
     )
 
@@ -162,22 +158,17 @@ class _Held:
     unavailable: Mapping[str, str]
 
 
-def _held(
-    reading: Reading,
-    spans: str,
-    ids: Sequence[TxnID],
-    members: Sequence[Row],
-    ack_brokers: Sequence[Row],
-) -> _Held:
+def _held(reading: Reading, spans: str, members: Sequence[Row], subscribed: Sequence[Row]) -> _Held:
     """Ask each participating broker once; ``spans``: the statement about its partitions."""
-    by_broker: dict[str, list[Row]] = {row.broker: [] for row in ack_brokers}
-    for row in members:
-        by_broker.setdefault(row.broker, []).append(row)
     found = _Held([], [], unavailable := {})
-    for broker, rows in sorted(by_broker.items()):
+    for broker in sorted({row.broker for row in (*members, *subscribed)}):
+        partitions = [row for row in members if row.broker == broker]
+        subscriptions = [row for row in subscribed if row.broker == broker]
+        numbers = {"numbers": [row.number for row in partitions]}
+        names = {"names": [row.name for row in subscriptions]}
         try:
             held, acks = reading.brokers.get(broker).snapshot(
-                (spans, _columns(rows)), ("acks_of_txns", id_lists(ids))
+                (spans, _ids(partitions) | numbers), ("acks_of_txns", _ids(subscriptions) | names)
             )
         except EngineError as error:
             unavailable[broker] = error.message
@@ -198,9 +189,5 @@ def _effect(row: Row) -> PartitionEffect:
     )
 
 
-def _columns(rows: Sequence[Row]) -> dict[str, object]:
-    return {
-        **id_lists(map(txn_of, rows)),
-        "topic_ids": [row.topic_id for row in rows],
-        "numbers": [row.number for row in rows],
-    }
+def _ids(rows: Sequence[Row]) -> dict[str, object]:
+    return {**id_lists(map(txn_of, rows)), "topic_ids": [row.topic_id for row in rows]}

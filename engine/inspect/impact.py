@@ -9,6 +9,7 @@ from datetime import datetime
 
 from engine.coordinator.due import confirmed_acks
 from engine.inspect.reading import Count, Reading, View, counted
+from engine.inspect.spans import acks_on
 from engine.log.rows import subscription_of, txn_of
 from engine.model.cursor import unconfirmed
 from engine.model.errors import InvalidTxnStatus, PartitionUnavailable
@@ -188,7 +189,7 @@ def _on_broker(
     database = reading.brokers.get(members.broker)
     partitions = [part.partition for part in members.parts]
     with reading.views(database, partitions) as (session, views):
-        standing, acks = _what_stands(session, views, members, txn_id)
+        standing, acks = _what_stands(session, views, members, transaction)
         counting = {
             (each.view.partition, action): each.view.counting(
                 [each.after + 1], but=txn_id if action is TxnAction.ABORT else None
@@ -216,12 +217,15 @@ def _on_broker(
 
 
 def _what_stands(
-    session: Session, views: Sequence[View], members: _Members, txn_id: TxnID
+    session: Session, views: Sequence[View], members: _Members, transaction: Transaction
 ) -> tuple[list[_Standing], list[Row]]:
     """A transaction in each partition, and what it holds in PENDING_ACK: rows of ``acks_of_txn``.
     One round trip."""
+    txn_id = transaction.txn_id
     key: Params = {"tc_id": txn_id.tc_id, "sequence": txn_id.sequence}
-    asked: list[tuple[str, Params]] = [("acks_of_txn", key)] if members.acknowledges else []
+    asked: list[tuple[str, Params]] = []
+    if members.acknowledges:
+        asked = [("acks_of_txn", acks_on(members.broker, transaction))]
     for view in views:
         here: Params = {"partition_id": view.partition_id}
         # The first two ongoing ones are enough: one of them is not this transaction.

@@ -19,7 +19,7 @@ from engine.model.transaction import (
     Transaction,
 )
 from engine.model.txn_id import TxnID
-from engine.postgres.session import Row
+from engine.postgres.session import Params, Row
 from engine.subscription import backlog
 
 
@@ -48,7 +48,7 @@ def with_acks(reading: Reading, transaction: Transaction) -> Transaction:
     held: dict[str, Mapping[SubscriptionName, int] | EngineError] = {}
     for part in transaction.subscriptions:
         if part.state is ParticipantState.PENDING and part.broker not in held:
-            held[part.broker] = _held_on(reading, part.broker, transaction.txn_id)
+            held[part.broker] = _held_on(reading, part.broker, transaction)
     return replace(
         transaction,
         subscriptions=tuple(
@@ -59,18 +59,34 @@ def with_acks(reading: Reading, transaction: Transaction) -> Transaction:
 
 
 def _held_on(
-    reading: Reading, broker: str, txn_id: TxnID
+    reading: Reading, broker: str, transaction: Transaction
 ) -> Mapping[SubscriptionName, int] | EngineError:
     held = Counter[SubscriptionName]()
     try:
         with reading.brokers.get(broker).session() as session:
-            for row in session.all("acks_of_txn", tc_id=txn_id.tc_id, sequence=txn_id.sequence):
+            for row in session.all("acks_of_txn", **acks_on(broker, transaction)):
                 held[subscription_of(row)] += backlog.acknowledged(
                     session, row.partition_id, row.ack_type, row.ranges
                 )
     except EngineError as error:
         return error
     return held
+
+
+def acks_on(broker: str, transaction: Transaction) -> Params:
+    """What to ask ``acks_of_txn`` of a broker: about the subscriptions in which the transaction has
+    not ended there."""
+    parts = [
+        part
+        for part in transaction.subscriptions
+        if part.broker == broker and part.state is ParticipantState.PENDING
+    ]
+    return {
+        "tc_id": transaction.txn_id.tc_id,
+        "sequence": transaction.txn_id.sequence,
+        "topic_ids": [part.topic_id for part in parts],
+        "names": [part.subscription.name for part in parts],
+    }
 
 
 def _holding(

@@ -230,12 +230,12 @@ FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequenc
 JOIN coordinator.txn_partition p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
 WHERE p.state = 'pending' LIMIT %(limit)s
 
--- ack_brokers --
--- The brokers on which transactions may still hold acknowledgements.
-SELECT DISTINCT p.broker
+-- open_subscriptions --
+-- The subscriptions of which transactions may still hold acknowledgements, and those that wait for their end.
+SELECT p.tc_id, p.sequence, p.topic_id, p.subscription AS name, p.broker
 FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 JOIN coordinator.txn_subscription p ON p.tc_id = w.tc_id AND p.sequence = w.sequence
-WHERE p.state = 'pending'
+WHERE p.state = 'pending' LIMIT %(limit)s
 
 -- durations_by_owner --
 -- How long the transactions that ended last took until their decision, by owner. For those that

@@ -25,8 +25,8 @@ FROM (
 ) e GROUP BY 1
 
 -- acks_of_txn --
--- What a transaction holds of subscriptions on this broker, and which part of it still depends on
--- which calls.
+-- What a transaction holds of the subscriptions named with it on this broker, and which part of it still
+-- depends on which calls. This broker may have more of it: of what was deleted by force while it was away.
 SELECT s.topic, s.name, a.partition_id, p.number, a.ack_type, a.ranges, t.calls, t.call_ranges
 FROM broker.pending_ack a
 JOIN broker.subscription s USING (subscription_id)
@@ -39,6 +39,7 @@ CROSS JOIN LATERAL (
     AND t.tc_id = a.tc_id AND t.sequence = a.sequence
 ) t
 WHERE a.tc_id = %(tc_id)s AND a.sequence = %(sequence)s
+AND (s.topic_id, s.name) IN (SELECT * FROM unnest(%(topic_ids)s::bigint[], %(names)s::text[]))
 ORDER BY s.topic, s.name, p.number, a.ack_type
 
 -- open_spans --
@@ -409,10 +410,17 @@ CROSS JOIN LATERAL (
 ) o
 
 -- acks_of_txns --
--- For how many messages transactions have pending acknowledgements on this broker.
+-- For how many messages transactions have pending acknowledgements on the subscriptions named with them on
+-- this broker (see acks_of_txn).
 SELECT a.tc_id, a.sequence, sum(r.messages)::bigint AS messages
-FROM unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
-JOIN broker.pending_ack a ON a.tc_id = w.tc_id AND a.sequence = w.sequence
+FROM unnest(
+    %(tc_ids)s::integer[], %(sequences)s::bigint[], %(topic_ids)s::bigint[], %(names)s::text[]
+) AS w (tc_id, sequence, topic_id, name)
+JOIN broker.subscription s ON s.topic_id = w.topic_id AND s.name = w.name
+CROSS JOIN LATERAL (
+    SELECT * FROM broker.pending_ack h WHERE h.tc_id = w.tc_id AND h.sequence = w.sequence
+    AND h.subscription_id + 0 = s.subscription_id OFFSET 0
+) a
 CROSS JOIN LATERAL (
     SELECT sum(upper(r) - lower(r)) AS messages FROM unnest(a.ranges) AS r
 ) r

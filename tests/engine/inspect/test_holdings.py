@@ -6,9 +6,11 @@ import pytest
 
 from engine import Engine
 from engine.model.errors import PartitionUnavailable
-from engine.model.topic import BufferKind
-from engine.model.topic_name import PartitionName
+from engine.model.topic import BufferKind, TopicSettings
+from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
+from engine.model.transaction import ParticipantState
 from engine.model.txn_id import TxnID
+from engine.model.txn_status import TxnAction
 from engine.postgres.database import Database
 from engine.postgres.session import Params, Row
 from tests.engine.support import (
@@ -21,6 +23,7 @@ from tests.engine.support import (
     make_topic,
     open_txn,
     subscribe,
+    unreachable,
 )
 
 
@@ -121,3 +124,53 @@ def test_a_broker_that_is_away_leaves_what_it_knows_unknown(
 def test_nothing_asked_for_is_nothing(engine: Engine) -> None:
     assert engine.inspect.transactions.holdings([]) == {}
     assert engine.inspect.transactions.joint_effect([]).partitions == ()
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_what_was_acknowledged_in_a_topic_that_was_deleted_while_its_broker_was_away_is_not_held(
+    engine: Engine, anew: bool
+) -> None:
+    """Nor is it when the topic has been made anew, and something is acknowledged in that."""
+    other = SubscriptionName(TopicName("public", "default", "other"), "monitor")
+    for topic in (TOPIC, other.topic):
+        engine.topics.create(topic, TopicSettings(partitions=2))
+    subscribe(engine)
+    subscribe(engine, other)
+    txn = open_txn(engine)
+    broker = engine.log.locate(P0).database.name
+    number = engine.topics.get(other.topic).brokers.index(broker)
+    take(engine, txn, SUBSCRIPTION, P0, *"abc")
+    take(engine, txn, other, PartitionName(other.topic, number), "d")
+    with unreachable(engine, broker):
+        engine.topics.delete(TOPIC, force=True)
+    if anew:
+        make_topic(engine, 2)
+        subscribe(engine)
+        take(engine, txn, SUBSCRIPTION, P0, *"ef")
+    held = {SUBSCRIPTION: 2 if anew else 0, other: 1}
+    questions = engine.inspect.transactions
+    assert questions.holdings([txn])[txn].acks == sum(held.values())
+    assert questions.joint_effect([txn]).acks == sum(held.values())
+    impact = engine.inspect.impact(txn, TxnAction.ABORT)
+    assert {each.subscription: each.acks_given_back for each in impact.subscriptions} == held
+    pending = [
+        part
+        for part in engine.inspect.transaction(txn).subscriptions
+        if part.broker == broker and part.state is ParticipantState.PENDING
+    ]
+    assert {part.subscription: part.acked_messages for part in pending} == {
+        name: messages for name, messages in held.items() if messages
+    }
+
+
+def take(
+    engine: Engine,
+    txn: TxnID,
+    subscription: SubscriptionName,
+    partition: PartitionName,
+    *payloads: str,
+) -> None:
+    """Produce messages, and acknowledge them in a transaction."""
+    engine.produce(partition, batch(*payloads))
+    received = engine.receive(subscription, "c1", max_messages=len(payloads))
+    engine.acknowledge(subscription, "c1", [each.message_id for each in received], txn_id=txn)

@@ -285,7 +285,7 @@ def on_coordinator() -> list[Hot]:
         Hot("timeout_wheel", {"tc_id": 1, "bounds": [0.0, 10.0]}, 5_005),
         Hot("holdings_of_txns", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
         Hot("open_members", {"tc_ids": [0, 1], "sequences": [0, 1], "limit": 100}, 4),
-        Hot("ack_brokers", {"tc_ids": [0, 1], "sequences": [0, 1]}, 4),
+        Hot("open_subscriptions", {"tc_ids": [0, 1], "sequences": [0, 1], "limit": 100}, 4),
         Hot("durations_by_owner", {"sample": 100, "limit": 5}, 105),
         Hot("live_txns", {"tc_id": -1, "sequence": -1, "limit": 5}, 8),
         Hot("recent_ends", {"seconds": 3600, "limit": 50}, 55),
