@@ -112,21 +112,27 @@ class Reconciliation:
 
     def _leave_out_what_was_deleted(self) -> None:
         """Of a commit, take out the subscriptions that refuse it: deleted by force since the copy
-        was taken, and made anew. They would refuse it for ever."""
+        was taken, and made anew. They would refuse it for ever. One that has given something back,
+        on any broker, has carried out the opposite end: that stays, and raises its alarm."""
         with self._database.session() as session:
             committing = list(map(txn_of, session.all("committing_acks")))
-        refusing: list[Row] = []
+        refused: dict[tuple[TxnID, int, str], bool] = {}
         for broker in self._brokers:
             with broker.session() as asked:
-                refusing += asked.all("acks_aborted_among", **id_lists(committing))
-        with self._database.session() as session:
-            session.run(
+                for row in asked.all("acks_aborted_among", **id_lists(committing)):
+                    part = txn_of(row), row.topic_id, row.subscription
+                    refused[part] = refused.get(part, False) or row.gave_back
+        parts = [part for part, gave_back in refused.items() if not gave_back]
+        # A second call, or a finalizer that still runs, may lock the same rows in another order.
+        self._database.retrying(
+            lambda session: session.run(
                 "abandon_parts",
-                **id_lists(map(txn_of, refusing)),
-                topic_ids=[row.topic_id for row in refusing],
-                subscriptions=[row.subscription for row in refusing],
+                **id_lists(txn_id for txn_id, _, _ in parts),
+                topic_ids=[topic_id for _, topic_id, _ in parts],
+                subscriptions=[subscription for _, _, subscription in parts],
                 error=ABANDONED,
             )
+        )
 
     def _ends_on_brokers(self) -> dict[TxnID, TxnAction | None]:
         """How transactions that have not ended, as far as the coordinators know, have ended on the

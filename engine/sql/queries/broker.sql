@@ -374,13 +374,13 @@ WHERE (e.tc_id, e.sequence) IN (
 )
 
 -- acks_aborted_among --
--- Which of some transactions have aborted on a subscription of this broker, and on which. The LIMIT keeps them
--- from being joined, which would read all that has ever ended.
-SELECT w.tc_id, w.sequence, s.topic_id, s.name AS subscription
+-- Which of some transactions have aborted on a subscription of this broker, on which, and whether that has given
+-- anything back. The LIMIT keeps them from being joined, which would read all that has ever ended.
+SELECT w.tc_id, w.sequence, s.topic_id, s.name AS subscription, f.messages > 0 AS gave_back
 FROM broker.subscription s
 CROSS JOIN unnest(%(tc_ids)s::integer[], %(sequences)s::bigint[]) AS w (tc_id, sequence)
 CROSS JOIN LATERAL (
-    SELECT e.aborted FROM broker.ended_ack_txn e
+    SELECT e.aborted, e.messages FROM broker.ended_ack_txn e
     WHERE e.subscription_id = s.subscription_id AND e.tc_id = w.tc_id AND e.sequence = w.sequence
     LIMIT 1
 ) f

@@ -9,14 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
+from psycopg import errors as pg
 
 from engine import Engine
 from engine.coordinator.coordinator import Coordinator
 from engine.model.errors import CoordinatorUnavailable
 from engine.model.topic import BufferKind, TopicSettings
 from engine.model.topic_name import PartitionName, TopicName
+from engine.model.transaction import EndFault, ParticipantState
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import DECISION, TxnAction, TxnStatus
+from engine.postgres.session import Session
 from tests.engine.support import (
     P0,
     SUBSCRIPTION,
@@ -219,3 +222,50 @@ def test_a_commit_does_not_wait_for_a_subscription_that_was_deleted_by_force_and
         assert {str(part.state) for part in parts} == {"aborted"}
         checks = restored.inspect.invariants(P0).checks
         assert [one for one in checks if not one.passed] == []
+
+
+def test_an_end_that_contradicts_a_commit_is_not_taken_for_such_a_deletion(engine: Engine) -> None:
+    """Another broker, on which the transaction had nothing, has aborted without giving anything
+    back, as a subscription that was made anew has."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    txn = open_txn(engine)
+    consume(engine, txn)
+    abort(engine, txn)
+    as_in_an_older_copy(engine, txn)
+    with closing(another(engine)) as restored:
+        with restored.database.as_it_is():
+            restored.coordinator.end(txn, TxnAction.COMMIT)
+        restored.reconciliation.reconcile()
+        assert statuses(restored, [txn]) == [TxnStatus.COMMITTING]
+        parts = restored.coordinator.get(txn).subscriptions
+        assert {(part.state, part.last_error) for part in parts} == {
+            (ParticipantState.PENDING, EndFault.OPPOSITE)
+        }
+
+
+def test_a_deadlock_with_a_finalizer_that_still_runs_does_not_break_it_off(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(engine)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    txn = open_txn(engine)
+    consume(engine, txn)
+    engine.subscriptions.delete(SUBSCRIPTION, force=True)
+    subscribe(engine)
+    engine.coordinator.end(txn, TxnAction.COMMIT)
+    coordinator_sql(engine, "UPDATE coordinator.txn_subscription SET state = 'pending'")
+    run, victims = Session.run, []
+
+    def meets_one(self: Session, name: str, /, **params: object) -> int:
+        if name == "abandon_parts" and not victims:
+            victims.append(name)
+            raise pg.DeadlockDetected
+        return run(self, name, **params)
+
+    monkeypatch.setattr(Session, "run", meets_one)
+    engine.reconciliation.reconcile()
+    assert victims
+    assert statuses(engine, [txn]) == [TxnStatus.COMMITTED]
