@@ -184,6 +184,43 @@ def test_reading_on_from_next_offset_gives_every_message_once(engine: Engine) ->
         assert seen == expected
 
 
+@pytest.mark.parametrize("buffer", BufferKind)
+@pytest.mark.parametrize("gap", [(0, 2), (2, 4), (3, 9), (5, 6), (6, 12), (1, 17)])
+def test_reading_on_over_a_gap_gives_every_message_and_every_marker_once(
+    engine: Engine, buffer: BufferKind, gap: tuple[int, int]
+) -> None:
+    """Whether it is narrower than a window or wider, and wherever it meets one."""
+    make_topic(engine, buffer=buffer)
+    for end in (commit, abort, commit, abort, commit, commit):
+        txn = open_txn(engine)
+        for payloads in ("ab", "c") if end is abort else ("def",):
+            engine.produce(P0, batch(*payloads), txn_id=txn)
+        engine.produce(P0, batch("plain"))
+        end(engine, txn)
+        nothing = open_txn(engine)
+        engine.coordinator.add_partitions(nothing, [P0])
+        commit(engine, nothing)  # a marker alone
+    broker_sql(
+        engine,
+        "DELETE FROM broker.entry e USING broker.partition p"
+        " WHERE p.partition_id = e.partition_id AND p.topic_id = %s"
+        " AND e.first_offset >= %s AND e.last_offset < %s",
+        engine.topics.get(TOPIC).topic_id,
+        *gap,
+    )
+    whole = engine.log.fetch(P0, keep_aborted=True)
+    expected = [each.offset for each in (*whole.messages, *(whole.markers or ()))]
+    for size, max_bytes in [*((size, None) for size in (1, 2, 3, 5, 8)), (100, 1), (3, 150)]:
+        told: list[int] = []
+        at = 0
+        while at < whole.next_offset:
+            page = engine.log.fetch(P0, at, size, max_bytes, keep_aborted=True)
+            assert page.next_offset > at
+            told += [each.offset for each in (*page.messages, *(page.markers or ()))]
+            at = page.next_offset
+        assert sorted(told) == sorted(expected), (size, max_bytes)
+
+
 def test_max_bytes_stops_at_a_batch_but_the_first_is_always_whole(engine: Engine) -> None:
     make_topic(engine)
     for number in range(4):
