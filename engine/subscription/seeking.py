@@ -78,9 +78,12 @@ class Seeking:
     def _shares(
         self, topic: Topic, name: SubscriptionName, partition: int | None
     ) -> list[tuple[Share, list[int]]]:
-        """The subscription on each of its brokers, with the ids of the partitions to move there."""
+        """The subscription on each of its brokers, with the ids of the partitions to move there.
+        Others are not asked, but for the home, which knows whether the subscription exists."""
+        home = topic.brokers[0]
+        asked = topic.brokers if partition is None else (home, topic.brokers[partition])
         found = []
-        for database in self._brokers.of_topic(topic):
+        for database in map(self._brokers.get, dict.fromkeys(asked)):
             share = self._cursors.refreshed(self._cursors.share(database, topic, name))
             with database.session() as session:
                 rows = session.all("cursors", subscription_id=share.subscription_id)

@@ -205,6 +205,26 @@ def test_by_force_each_brokers_transactions_end(
     assert received(engine) == ["a", "a"]
 
 
+def test_in_one_partition_it_works_while_another_broker_of_the_topic_is_away(
+    engine: Engine,
+) -> None:
+    """Not while its home is, which knows whether it exists."""
+    make_topic(engine, partitions=2)
+    subscribe(engine)
+    engine.produce(P0, batch("a"))
+    assert received(engine) == ["a"]
+    home, other = (engine.log.locate(each).database.name for each in (P0, P1))
+    with unreachable(engine, other):
+        seek(engine, EARLIEST, partition=0)
+        assert received(engine) == ["a"]
+        with pytest.raises(PartitionUnavailable):
+            seek(engine, EARLIEST, partition=1)
+        with pytest.raises(PartitionUnavailable):
+            seek(engine, EARLIEST)
+    with unreachable(engine, home), pytest.raises(PartitionUnavailable):
+        seek(engine, EARLIEST, partition=1)
+
+
 def test_by_force_it_works_while_a_broker_is_away_that_has_nothing_of_the_topic(
     engine: Engine,
 ) -> None:
