@@ -101,6 +101,6 @@ def test_the_engine_answers_what_the_model_answers(databases: Databases) -> None
 @pytest.mark.deep
 @pytest.mark.timeout(0 if DEPTH else 900)
 def test_the_engine_answers_what_the_model_answers_in_a_long_run(databases: Databases) -> None:
-    examples, steps = map(int, (DEPTH or "30x40").split("x"))
+    examples, steps = map(int, (DEPTH or "16x40").split("x"))
     seen = run(databases, examples, steps, same=not DEPTH)
     assert examples < ENOUGH or NEEDED - seen.keys() == set()

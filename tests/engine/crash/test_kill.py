@@ -35,7 +35,7 @@ from tests.support.killing import kill
 from txnconsole.local.postgres import EmbeddedPostgres
 
 #: ``make kills`` asks for many; a half of them for each buffer.
-ROUNDS = int(os.environ.get("TXNCONSOLE_KILLS", "10")) // 2
+ROUNDS = int(os.environ.get("TXNCONSOLE_KILLS", "6")) // 2
 CLIENTS = 3
 OUTPUT = TopicName("public", "default", "output")
 _T = TypeVar("_T")
