@@ -68,7 +68,7 @@ class DeadLetters(World):
 
     def follow(self, senders: Sequence[Sender]) -> int:
         """Let the letters arrive that can, in the order in which they did; answers how many."""
-        target = self.reference.partition(DEAD_LETTERS)
+        target, reachable = self.reference.partition(DEAD_LETTERS), self._reachable
         arriving = {sender: self._arriving(sender) for sender in senders}
         known = {sender: target.known(None, sender.producer) for sender in senders}
         new = {
@@ -77,7 +77,7 @@ class DeadLetters(World):
             for letter in letters
             if sender.text(letter) is not None and letter.sequence > max(known[sender], default=-1)
         }
-        if target.online:
+        if reachable:
             for message in self.engine.log.browse(DEAD_LETTERS, target.end, 1000).messages:
                 key = looking.producer(message.producer_name), message.sequence_id
                 assert key in new, f"{key} has arrived at {DEAD_LETTERS}, and was not to come"
@@ -111,9 +111,13 @@ class DeadLetters(World):
         state = dispatch.decode(row.state, -1)
         return row.dead_letters != cursor.died or {*state.in_flight()} != cursor.in_flight.keys()
 
+    @property
+    def _reachable(self) -> bool:
+        return self.reference.serves(DEAD_LETTERS)
+
     def _arriving(self, sender: Sender) -> list[Letter]:
         """Those that get there now: in their order, the first that cannot keeps back the rest."""
-        reachable = self.reference.partition(DEAD_LETTERS).online
+        reachable = self._reachable
         found = []
         for letter in sender.cursor.letters:
             if not reachable and sender.text(letter) is not None:

@@ -39,7 +39,14 @@ def drawn_as_often(**rules: int) -> Callable[[type[M]], type[M]]:
 
 # What operators do is worth little where programs have done nothing, or everything is offline.
 @drawn_as_often(
-    open=2, produce=8, consume=12, acknowledge=2, bring_online=4, end_and_carry_out=3, finalize=2
+    open=2,
+    produce=8,
+    consume=12,
+    consume_while_a_broker_is_away=4,
+    acknowledge=2,
+    bring_online=4,
+    end_and_carry_out=3,
+    finalize=2,
 )
 class Machine(Topics, Messages, Operations, Transactions):
     """All rules, and a world that is not empty to begin with."""

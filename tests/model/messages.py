@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -22,6 +23,7 @@ from tests.model.dead_letters import DeadLetters
 from tests.model.reference import Place
 from tests.model.subscriptions import Cursor
 from tests.model.world import (
+    AWAY,
     CONSUMER,
     MAYBE_TXN,
     OWNER,
@@ -155,11 +157,67 @@ class Messages(DeadLetters):
             number, offset = places[0]
             self.seek(name, number, offset, force=False)
 
+    @rule(
+        name=SUBSCRIPTION,
+        away=AWAY,
+        consumer=CONSUMER,
+        size=st.integers(1, 6),
+        then=st.sampled_from(["nothing", "acks by halves", *["ack", "up to the last"] * 2]),
+        txn_id=MAYBE_TXN,
+        other=MAYBE_TXN,
+        back=st.booleans(),
+    )
+    def consume_while_a_broker_is_away(
+        self, *, name: SubscriptionName, away: str, **how: Any
+    ) -> None:
+        """The others go on. What is known of one that is away, or was asked before, is up to the
+        engine: it refuses, or does as ever."""
+        if name in self.subscriptions:
+            with self.away(away):
+                self.consume(name=name, **how)
+
+    @rule(name=SUBSCRIPTION, away=AWAY, txn_id=MAYBE_TXN, owner=OWNER, data=st.data())
+    def acknowledge_while_a_broker_is_away(
+        self,
+        *,
+        name: SubscriptionName,
+        away: str,
+        txn_id: TxnID | None,
+        owner: str | None,
+        data: st.DataObject,
+    ) -> None:
+        if name in self.subscriptions:
+            with self.away(away):
+                self.acknowledge_places(name, self._places(name, data), txn_id=txn_id, owner=owner)
+
+    @rule(
+        name=SUBSCRIPTION,
+        away=AWAY,
+        number=st.integers(0, 1),
+        to=st.integers(0, 4) | st.sampled_from(InitialPosition),
+        force=st.booleans(),
+    )
+    def seek_while_a_broker_is_away(
+        self,
+        *,
+        name: SubscriptionName,
+        away: str,
+        number: int,
+        to: int | InitialPosition,
+        force: bool,
+    ) -> None:
+        if name in self.subscriptions:
+            with self.away(away):
+                self.seek(name, number, to, force)
+
     def receive(self, name: SubscriptionName, consumer: str, size: int) -> list[Place]:
+        if self.reference.away in self._home(name) and self._would_change_hands(name, consumer):
+            return []
         found = self.agree(
             "receive",
             lambda: self.engine.receive(name, consumer, max_messages=size),
             lambda: self.reference.receive(name, consumer),
+            may_ask=self._home(name),
         )
         if found is None:
             return []
@@ -177,14 +235,15 @@ class Messages(DeadLetters):
         for number, cursor in found[1].cursors.items():
             mine = received[number]
             sender = self.sender(name, number)
-            if cursor.partition.online and (mine or not full or self.was_visited(sender)):
+            serves = self.reference.serves(PartitionName(name.topic, number))
+            if serves and (mine or not full or self.was_visited(sender)):
                 cursor.enter(found[1].turn)
                 cursor.take_overdue()
                 dying = cursor.dying(found[1].max_redeliveries)
                 if dying:
                     cursor.die(dying)
                     moving.append(sender)
-            due = cursor.due() if cursor.partition.online else []
+            due = cursor.due() if serves else []
             log, given = cursor.partition.log, cursor.given
             if shared:
                 due = self._shared_by_key(cursor, consumer, due, mine, alone=alone)
@@ -343,6 +402,10 @@ class Messages(DeadLetters):
             return
         kind = AckType.CUMULATIVE if cumulative else AckType.INDIVIDUAL
         how = {"consumer": consumer, "cumulative": cumulative}
+        named = self._brokers_of(name, places)
+        asked = {*named, *self._home(name)}
+        if self.reference.away in asked and self._would_change_hands(name, consumer):
+            return
 
         def real() -> set[Place]:
             ids = [self._message_id(name, place) for place in places]
@@ -359,10 +422,37 @@ class Messages(DeadLetters):
 
         def expected() -> set[Place]:
             if late:
-                return self.reference.acknowledge_late(name, places, txn_id, **how)
-            return self.reference.acknowledge(name, places, txn_id, owner, **how)
+                found = self.reference.acknowledge_late(name, places, txn_id, **how)
+            else:
+                found = self.reference.acknowledge(name, places, txn_id, owner, **how)
+            assert self.reference.away not in named, f"{places} were acknowledged"
+            return found
 
-        self.equal("acknowledge up to" if cumulative else "acknowledge", real, expected)
+        what = "acknowledge up to" if cumulative else "acknowledge"
+        self.equal(what, real, expected, may_ask=[*asked])
+        if txn_id is not None and self.reference.away is not None:
+            self._follow_join(name, txn_id)
+
+    def _follow_join(self, name: SubscriptionName, txn_id: TxnID) -> None:
+        """Who was refused since a broker is away may have asked the coordinator before."""
+        txn = self.reference.coordinators.txns.get(txn_id)
+        if txn is not None and len(self.engine.coordinator.log(txn_id)) > len(txn.log):
+            topic = self.reference.topic(name.topic)
+            shares = [((topic, name.name), broker) for broker in sorted({*topic.brokers})]
+            self.reference.coordinators.join(txn_id, None, subscriptions=shares)
+
+    def _home(self, name: SubscriptionName) -> list[str]:
+        """The broker that knows whether there is such a subscription, and who is active in it."""
+        return self.reference.topics[name.topic].brokers[:1] if self.reference.away else []
+
+    def _brokers_of(self, name: SubscriptionName, places: list[Place]) -> set[str]:
+        if self.reference.away is None:
+            return set()
+        brokers = self.reference.topics[name.topic].brokers
+        return {brokers[number] for number, _ in places}
+
+    def _would_change_hands(self, name: SubscriptionName, consumer: str) -> bool:
+        return self.reference.subscription(name).would_change_hands(consumer)
 
     @rule(name=SUBSCRIPTION, consumer=CONSUMER, data=st.data())
     def nack(self, name: SubscriptionName, consumer: str, data: st.DataObject) -> None:
@@ -402,7 +492,9 @@ class Messages(DeadLetters):
         number, offset = place
         ledger_id = 0
         with suppress(TopicNotFound, PartitionNotFound):
-            location = self.engine.log.locate(PartitionName(name.topic, number))
+            # By another process: for this one the broker may be away.
+            partition = PartitionName(name.topic, number)
+            location = self.elsewhere.log.locate(partition, fresh=True)
             found = sql(location.database, _LEDGER, location.partition_id, offset)
             ledger_id = found[0][0] if found else 0
         return MessageID(ledger_id, offset, number, 0)

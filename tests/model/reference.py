@@ -56,6 +56,8 @@ class Reference:
         self.topics: dict[TopicName, Topic] = {}
         #: Partitions that a crash has left without derived state, and that nobody has asked since.
         self.headless: set[PartitionName] = set()
+        #: The broker that cannot be reached now.
+        self.away: str | None = None
         self._subscribed = 0
 
     # Topics and subscriptions
@@ -173,6 +175,10 @@ class Reference:
         self.headless.discard(name)
         return topic.partitions[name.number]
 
+    def serves(self, name: PartitionName) -> bool:
+        topic = self.topic(name.topic)
+        return topic.partitions[name.number].online and topic.brokers[name.number] != self.away
+
     # Producing and acknowledging
 
     def produce(
@@ -254,7 +260,8 @@ class Reference:
         """None: another consumer is the active one, and this one has to wait."""
         subscription = self.subscription(name)
         if subscription.may_call(consumer):
-            if not any(partition.online for partition in self.topics[name.topic].partitions):
+            numbers = range(len(self.topics[name.topic].partitions))
+            if not any(self.serves(PartitionName(name.topic, number)) for number in numbers):
                 raise PartitionUnavailable
             return subscription
         if subscription.kind is SubscriptionType.EXCLUSIVE:
@@ -268,11 +275,13 @@ class Reference:
         whole; answers which."""
         self.partition(PartitionName(name.topic, number))
         subscription = self.subscription(name)
+        if self.away in (subscription.brokers[0], subscription.brokers[number]):
+            raise PartitionUnavailable
         subscription.sought(number, offset)
         holders = {*subscription.cursors[number].held.values()} if force else set()
         for txn_id in holders:
             if txn_id not in self.coordinators.txns:
-                subscription.end_held(txn_id, TxnAction.ABORT)
+                subscription.end_held(txn_id, TxnAction.ABORT, away=self.away)
                 continue
             with suppress(InvalidTxnStatus):
                 self.end(txn_id, TxnAction.ABORT, reason=EndReason.OPERATOR)
@@ -285,11 +294,11 @@ class Reference:
         coordinator's finalizer comes later, and finds it done."""
         action = _decision(self.coordinators.txns[txn_id])
         for topic in self.topics.values():
-            for partition in topic.partitions:
-                if partition.online:
+            for number, partition in enumerate(topic.partitions):
+                if self.serves(PartitionName(topic.name, number)):
                     partition.end_orphans({txn_id: action})
             for subscription in topic.subscriptions.values():
-                subscription.end_held(txn_id, action)
+                subscription.end_held(txn_id, action, away=self.away)
 
     # Ending
 

@@ -224,6 +224,10 @@ class Subscription:
         self.lapsed &= self.active != consumer
         return self.active == consumer
 
+    def would_change_hands(self, consumer: str) -> bool:
+        """Whether a call asks for another turn, or for its own again."""
+        return self.kind.has_one_consumer and (self.active != consumer or self.lapsed)
+
     def lapse(self) -> None:
         """Nobody has called for longer than a lease."""
         self.lapsed = self.active is not None
@@ -406,10 +410,10 @@ class Subscription:
             cursor.release(txn_id, action)
         return True
 
-    def end_held(self, txn_id: TxnID, action: TxnAction) -> None:
-        """End what a transaction still holds, wherever it does."""
+    def end_held(self, txn_id: TxnID, action: TxnAction, *, away: str | None = None) -> None:
+        """End what a transaction still holds, wherever it does, but for a broker that is away."""
         for broker in dict.fromkeys(self.brokers):
-            if any(txn_id in cursor.held.values() for cursor in self.on(broker)):
+            if broker != away and any(txn_id in cursor.held.values() for cursor in self.on(broker)):
                 self.ended.setdefault((broker, txn_id), action)
                 for cursor in self.on(broker):
                     cursor.release(txn_id, action)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from engine import Engine
-from engine.model.errors import EngineError
+from engine.model.errors import EngineError, PartitionUnavailable
 from engine.model.subscription import SubscriptionType
 from engine.model.topic_name import PartitionName, SubscriptionName, TopicName
 from engine.model.txn_id import TxnID
 from engine.model.txn_status import TxnAction
-from tests.engine.support import another
+from tests.engine.support import another, unreachable
 from tests.model import looking, questions
 from tests.model.reference import Reference
 
@@ -26,6 +27,7 @@ PARTITIONS = [PartitionName(topic, number) for topic in TOPICS for number in ran
 DEAD_LETTERS = PartitionName(TopicName("public", "default", "dead"), 0)
 SUBSCRIPTIONS = [SubscriptionName(topic, name) for topic in TOPICS for name in ("s", "t")]
 BROKERS = ("broker-1", "broker-2")
+AWAY = st.sampled_from(BROKERS)
 SIDECARS = TOPICS[1:]
 SEGMENT_MAX = 4
 #: Nothing that a run waits for: time is moved, never waited for.
@@ -108,14 +110,33 @@ class World(RuleBasedStateMachine):
     def offline(self) -> list[PartitionName]:
         return [p for p in self.partitions if not self.reference.partition(p).online]
 
+    @contextmanager
+    def away(self, broker: str) -> Iterator[None]:
+        """Let a broker be away meanwhile."""
+        with unreachable(self.engine, broker, patience=0.01):
+            self.reference.away = broker
+            try:
+                yield
+            finally:
+                self.reference.away = None
+
     def agree(
-        self, what: str, real: Callable[[], Any], expected: Callable[[], Any]
+        self,
+        what: str,
+        real: Callable[[], Any],
+        expected: Callable[[], Any],
+        *,
+        may_ask: Sequence[str] = (),
     ) -> tuple[Any, Any] | None:
         """Do the same to both; None when both refuse with the same code.
 
-        The reference goes second: it may ask what the engine has chosen.
+        The reference goes second: it may ask what the engine has chosen. It does nothing when the
+        engine refuses because a broker is away that it ``may_ask``, or remember the answer of.
         """
         answer, refusal = _tried(real)
+        if self.reference.away in may_ask and isinstance(refusal, PartitionUnavailable):
+            self.seen[what, "away"] += 1
+            return None
         wanted, refused = _tried(expected)
         code = refusal and refusal.code
         same_code = code == (refused and refused.code)
@@ -126,9 +147,16 @@ class World(RuleBasedStateMachine):
         self.seen[what, "done"] += 1
         return answer, wanted
 
-    def equal(self, what: str, real: Callable[[], Any], expected: Callable[[], Any]) -> None:
+    def equal(
+        self,
+        what: str,
+        real: Callable[[], Any],
+        expected: Callable[[], Any],
+        *,
+        may_ask: Sequence[str] = (),
+    ) -> None:
         """Do the same to both, with the same answer."""
-        found = self.agree(what, real, expected)
+        found = self.agree(what, real, expected, may_ask=may_ask)
         if found is not None:
             looking.same(*found, what)
 
