@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -68,7 +68,7 @@ class Messages(DeadLetters):
         def real() -> tuple[int, int, bool]:
             options = {"txn_id": txn_id, "producer_name": producer, "sequence_id": sequence_id}
             if late:
-                done = self.engine.log.append(partition, keyed(texts), **options)
+                done = self._append(partition, keyed(texts), **options)
             else:
                 done = self.engine.produce(partition, keyed(texts), owner=owner, **options)
             return done.first_offset, done.last_offset, done.duplicate
@@ -80,6 +80,15 @@ class Messages(DeadLetters):
             return self.reference.produce(partition, texts, txn_id, owner=owner, **keys)
 
         self.equal("produce", real, expected)
+
+    def _append(self, partition: PartitionName, batch: Sequence[NewMessage], **options: Any) -> Any:
+        """The broker's side alone, by what this process remembers. Whether the topic has been
+        deleted since then is asked here, as :meth:`engine.Engine.produce` does."""
+        try:
+            return self.engine.log.append(partition, batch, **options)
+        except PartitionNotFound:
+            self.engine.topics.get(partition.topic, fresh=True)
+            raise
 
     @rule(partition=PARTITION, txn_id=MAYBE_TXN, owner=OWNER)
     def produce_while_the_broker_is_away(
