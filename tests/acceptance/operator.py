@@ -34,6 +34,9 @@ def abort_what_holds_back(product: Product, topic: str, partition: int) -> Abort
         page.get_by_role("button", name="Sign in").click()
         blocker = page.locator("#blocker")
         expect(blocker).to_contain_text("holds the stable position", timeout=60_000)
+        # On a busy machine a click may come before the page's scripts.
+        live = page.locator("[data-live]")
+        expect(live).to_have_attribute("data-state", "live", timeout=60_000)
         txn_id = blocker.locator("h2 a").inner_text()
         before = _figure(page, "stable")
         held = _figure(page, "held")
