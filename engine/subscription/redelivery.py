@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from engine.log.brokers import Brokers
 from engine.log.catalog import Catalog
 from engine.log.retry import retry_if_recreated, retry_once_on
+from engine.model.errors import PartitionUnavailable
 from engine.model.message import MessageID
 from engine.model.topic_name import SubscriptionName
 from engine.postgres.session import Session
 from engine.subscription.cursors import Cursors, Share, SubscriptionReplaced
 from engine.subscription.ids_by_broker import BrokerIds, IdsByBroker
-from engine.subscription.leases import Fenced, LeaseHolder, Leases
+from engine.subscription.leases import Fenced, Leases
 from engine.subscription.ledgers import Ledgers
 from engine.subscription.state import Change, State
 
@@ -50,25 +52,27 @@ class Redelivery:
             TopicNotFound, SubscriptionNotFound, PartitionNotFound: there is none.
             ConsumerBusy: another consumer is the active one.
             PartitionUnavailable: a partition cannot serve this, or its broker cannot be reached;
-                what stands in others may have been given back.
+                what stands on other brokers has been given back, if this process knows or can ask
+                where each of the partitions is.
         """
+        refusals: list[PartitionUnavailable] = []
         for ids in self._ids_by_broker.of(name.topic, message_ids):
-            share = self._cursors.share(ids.database, ids.topic, name)
-            holder = self._leases.require(share, consumer)
+            with _refused_apart(refusals):
+                self._nack_on(name, consumer, ids)
+        for refusal in refusals:
+            raise refusal
 
-            def without_named(
-                session: Session,
-                state: State,
-                share: Share = share,
-                ids: BrokerIds = ids,
-                holder: LeaseHolder = holder,
-            ) -> State:
-                there = ids.ledgers[state.partition_id]
-                named = self._ledgers.own(share.database, session, state, there)
-                entered = self._leases.enter(share, state, holder)
-                return entered.give_back(named & entered.dispatch.in_flight(consumer))
+    def _nack_on(self, name: SubscriptionName, consumer: str, ids: BrokerIds) -> None:
+        share = self._cursors.share(ids.database, ids.topic, name)
+        holder = self._leases.require(share, consumer)
 
-            self._change(share, list(ids.offsets), without_named)
+        def without_named(session: Session, state: State) -> State:
+            there = ids.ledgers[state.partition_id]
+            named = self._ledgers.own(share.database, session, state, there)
+            entered = self._leases.enter(share, state, holder)
+            return entered.give_back(named & entered.dispatch.in_flight(consumer))
+
+        self._change(share, list(ids.offsets), without_named)
 
     @retry_if_recreated
     @retry_once_on(SubscriptionReplaced)
@@ -77,23 +81,29 @@ class Redelivery:
 
         Raises:
             TopicNotFound, SubscriptionNotFound: there is none.
-            PartitionUnavailable: a broker cannot be reached; repeating the call completes it.
+            PartitionUnavailable: a partition cannot serve this, or its broker cannot be reached;
+                what it has in others has been given back, and repeating the call completes it.
         """
-        topic = self.topics.get(name.topic)
-        home = self._cursors.share(self._brokers.get(topic.brokers[0]), topic, name)
-        passed = self._leases.leave(home, consumer)
+        topic, passed = self.topics.get(name.topic), 0
 
         def without_consumer(session: Session, state: State) -> State:
             del session
             back = state.give_back(state.dispatch.in_flight(consumer))
             return _without(back, consumer, passed)
 
+        refusals: list[PartitionUnavailable] = []
         for database in self._brokers.of_topic(topic):
-            share = self._cursors.refreshed(self._cursors.share(database, topic, name))
-            with database.session() as session:
-                rows = session.all("cursors", subscription_id=share.subscription_id)
-            for row in rows:
-                self._change(share, [row.partition_id], without_consumer)
+            with _refused_apart(refusals):
+                share = self._cursors.refreshed(self._cursors.share(database, topic, name))
+                if database.name == topic.brokers[0]:
+                    passed = self._leases.leave(share, consumer)
+                with database.session() as session:
+                    rows = session.all("cursors", subscription_id=share.subscription_id)
+                for row in rows:
+                    with _refused_apart(refusals):
+                        self._change(share, [row.partition_id], without_consumer)
+        for refusal in refusals:
+            raise refusal
 
     def _change(
         self,
@@ -113,6 +123,15 @@ class Redelivery:
             return changes, None
 
         self._cursors.change(share, partition_ids, decide, durable=False)
+
+
+@contextmanager
+def _refused_apart(refusals: list[PartitionUnavailable]) -> Iterator[None]:
+    """What one broker or partition cannot serve keeps no other from its part of the call."""
+    try:
+        yield
+    except PartitionUnavailable as refusal:
+        refusals.append(refusal)
 
 
 def _without(state: State, consumer: str, passed: int) -> State:

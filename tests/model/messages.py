@@ -171,7 +171,7 @@ class Messages(DeadLetters):
         away=AWAY,
         consumer=CONSUMER,
         size=st.integers(1, 6),
-        then=st.sampled_from(["nothing", "acks by halves", *["ack", "up to the last"] * 2]),
+        then=st.sampled_from(["nothing", "nack", "go", "acks by halves", "ack", "up to the last"]),
         txn_id=MAYBE_TXN,
         other=MAYBE_TXN,
         back=st.booleans(),
@@ -291,7 +291,7 @@ class Messages(DeadLetters):
         self.agree(
             "leave",
             lambda: self.engine.leave(name, consumer),
-            lambda: self.reference.subscription(name).leave(consumer),
+            lambda: self.reference.leave(name, consumer),
         )
 
     @rule(name=SUBSCRIPTION)
@@ -460,6 +460,9 @@ class Messages(DeadLetters):
         brokers = self.reference.topics[name.topic].brokers
         return {brokers[number] for number, _ in places}
 
+    def _has_one_consumer(self, name: SubscriptionName) -> bool:
+        return self.reference.subscription(name).kind.has_one_consumer
+
     def _would_change_hands(self, name: SubscriptionName, consumer: str) -> bool:
         return self.reference.subscription(name).would_change_hands(consumer)
 
@@ -467,7 +470,32 @@ class Messages(DeadLetters):
     def nack(self, name: SubscriptionName, consumer: str, data: st.DataObject) -> None:
         self.give_back(name, consumer, self._places(name, data))
 
+    @rule(
+        name=SUBSCRIPTION,
+        away=AWAY,
+        consumer=CONSUMER,
+        size=st.integers(1, 6),
+        then=st.sampled_from(["nack", "go"]),
+    )
+    def give_back_while_a_broker_is_away(
+        self, name: SubscriptionName, away: str, consumer: str, size: int, then: str
+    ) -> None:
+        """What was received before; where its partitions are, this process knows."""
+        if name not in self.subscriptions:
+            return
+        places = self.receive(name, consumer, size)
+        for number, _ in places:
+            self.engine.log.locate(PartitionName(name.topic, number), fresh=True)
+        with self.away(away):
+            if then == "nack" and places:
+                self.give_back(name, consumer, places)
+            else:
+                self.leave(name, consumer)
+
     def give_back(self, name: SubscriptionName, consumer: str, places: list[Place]) -> None:
+        """Without its home the engine may remember who is active there, or not."""
+        if self.reference.away in self._home(name) and self._has_one_consumer(name):
+            return
         self.agree(
             "nack",
             lambda: self.engine.nack(

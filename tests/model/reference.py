@@ -254,7 +254,10 @@ class Reference:
         )
 
     def nack(self, name: SubscriptionName, consumer: str, places: Sequence[Place]) -> None:
-        self.subscription(name).nack(_by_partition(places), consumer)
+        self.subscription(name).nack(_by_partition(places), consumer, away=self.away)
+
+    def leave(self, name: SubscriptionName, consumer: str) -> None:
+        self.subscription(name).leave(consumer, away=self.away)
 
     def receive(self, name: SubscriptionName, consumer: str) -> Subscription | None:
         """None: another consumer is the active one, and this one has to wait."""

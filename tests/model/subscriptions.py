@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from engine.model.errors import (
     ConsumerBusy,
@@ -237,17 +238,21 @@ class Subscription:
         if not self.may_call(consumer):
             raise ConsumerBusy
 
-    def leave(self, consumer: str) -> None:
-        """A consumer goes; what it has is given back."""
-        if self.active == consumer:
+    def leave(self, consumer: str, *, away: str | None = None) -> None:
+        """A consumer goes; what it has is given back, wherever that can be served."""
+        if self.active == consumer and self.brokers[0] != away:
             self.active = None
             self.lapsed = False
-        for broker in dict.fromkeys(self.brokers):
-            for cursor in self.on(broker):
-                if not cursor.partition.online:
-                    raise PartitionUnavailable
-                cursor.give_back([o for o, who in cursor.in_flight.items() if who == consumer])
+        served = [number for number in self.cursors if self.serves(number, away)]
+        for number in served:
+            cursor = self.cursors[number]
+            cursor.give_back([o for o, who in cursor.in_flight.items() if who == consumer])
+        if len(served) < len(self.cursors):
+            raise PartitionUnavailable
         self.present.discard(consumer)
+
+    def serves(self, number: int, away: str | None) -> bool:
+        return self.cursors[number].partition.online and self.brokers[number] != away
 
     def seek(self, number: int, offset: int | None) -> None:
         """What lies before is acknowledged, what lies behind is not; None: the log's end. Dead
@@ -379,20 +384,23 @@ class Subscription:
                     found.add((number, offset, holder))
         return found
 
-    def nack(self, offsets: Mapping[int, Sequence[int]], consumer: str) -> None:
+    def nack(
+        self, offsets: Mapping[int, Sequence[int]], consumer: str, *, away: str | None = None
+    ) -> None:
         """Give back what this consumer has in flight; what a transaction holds stays.
 
-        Broker by broker: one that cannot serve it comes after others that have.
+        Broker by broker: one that cannot serve all of its part keeps no other from its own.
         """
         self.require(consumer)
-        for numbers in self.by_broker(offsets):
-            if not all(self.cursors[number].partition.online for number in numbers):
-                raise PartitionUnavailable
-            for number in numbers:
-                cursor = self.cursors[number]
-                cursor.enter(self.turn)
-                mine = [o for o in offsets[number] if cursor.in_flight.get(o) == consumer]
-                cursor.give_back(mine)
+        parts = self.by_broker(offsets)
+        served = [part for part in parts if all(self.serves(number, away) for number in part)]
+        for number in chain.from_iterable(served):
+            cursor = self.cursors[number]
+            cursor.enter(self.turn)
+            mine = [o for o in offsets[number] if cursor.in_flight.get(o) == consumer]
+            cursor.give_back(mine)
+        if len(served) < len(parts):
+            raise PartitionUnavailable
 
     def by_broker(self, numbers: Iterable[int]) -> list[list[int]]:
         """Partitions that one call names, in the order in which their brokers are asked."""

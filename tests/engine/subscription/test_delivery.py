@@ -57,9 +57,11 @@ from tests.engine.support import (
 from tests.support.databases import Databases
 
 
-def setup(engine: Engine, partitions: int = 1) -> None:
+def setup(
+    engine: Engine, partitions: int = 1, *, kind: SubscriptionType = SubscriptionType.SHARED
+) -> None:
     make_topic(engine, partitions=partitions)
-    subscribe(engine)
+    subscribe(engine, type=kind)
 
 
 def receive(engine: Engine, consumer: str = "c1", max_messages: int = 100) -> list[StoredMessage]:
@@ -494,6 +496,56 @@ def test_a_broker_that_is_down_delays_only_its_own_messages(engine: Engine) -> N
             assert received(engine) == []
     with unreachable(engine, home), unreachable(engine, other), pytest.raises(PartitionUnavailable):
         receive(engine)
+
+
+@pytest.mark.parametrize("kind", [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE])
+@pytest.mark.parametrize("down", [0, 1], ids=["home down", "other down"])
+@pytest.mark.parametrize("how", ["nack", "leave"])
+def test_a_broker_that_is_down_keeps_only_its_own_messages_from_being_given_back(
+    engine: Engine, how: str, down: int, kind: SubscriptionType
+) -> None:
+    setup(engine, partitions=2, kind=kind)
+    for partition in (P0, P1):
+        engine.produce(partition, batch(str(partition.number)))
+    messages = receive(engine)
+    assert texts(messages) == ["0", "1"]
+
+    def give_back() -> None:
+        if how == "nack":
+            engine.nack(SUBSCRIPTION, "c1", [message.message_id for message in messages])
+        else:
+            engine.leave(SUBSCRIPTION, "c1")
+
+    away = engine.topics.get(TOPIC).brokers[down]
+    with unreachable(engine, away), pytest.raises(PartitionUnavailable):
+        give_back()
+    assert held(engine) == {down: 1, 1 - down: 0}
+    give_back()
+    assert held(engine) == {0: 0, 1: 0}
+
+
+def test_a_partition_that_is_offline_keeps_only_its_own_messages_from_one_who_leaves(
+    engine: Engine,
+) -> None:
+    setup(engine, partitions=4)
+    for number in range(4):
+        engine.produce(PartitionName(TOPIC, number), batch(str(number)))
+    assert sorted(received(engine)) == ["0", "1", "2", "3"]
+    engine.partitions.take_offline(P0, reason="test")
+    with pytest.raises(PartitionUnavailable):
+        engine.leave(SUBSCRIPTION, "c1")
+    engine.partitions.bring_online(P0)
+    assert held(engine) == {0: 1, 1: 0, 2: 0, 3: 0}
+    engine.leave(SUBSCRIPTION, "c1")
+    assert held(engine) == {0: 0, 1: 0, 2: 0, 3: 0}
+
+
+def held(engine: Engine) -> dict[int, int]:
+    """By partition, how many messages consumers have."""
+    status = engine.subscriptions.describe(SUBSCRIPTION)
+    return {
+        cursor.partition: sum(map(len, cursor.delivered.values())) for cursor in status.partitions
+    }
 
 
 @pytest.mark.parametrize("turn", [0, 1])
