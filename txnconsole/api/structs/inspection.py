@@ -129,8 +129,9 @@ class Explanation(Answer):
 
 
 class Rehearsal(Answer):
-    """What recovery would read if the database restarted now. Unless ``exact``, there is more than
-    was counted, and no estimate. Without measured recoveries there is no estimate either."""
+    """What recovery would read if the database restarted now, and how long that would take: by
+    recoveries that were measured on this broker, and by what is usual as long as there are none.
+    Unless ``exact``, there is more than was counted, and it takes longer."""
 
     partition: PartitionText
     snapshot_position: int | None
@@ -141,7 +142,7 @@ class Rehearsal(Answer):
     transactions: int
     exact: bool
     measured_recoveries: int
-    estimated_ms: int | None
+    estimated_ms: int
 
     @classmethod
     def of(cls, found: EngineRehearsal) -> Rehearsal:
@@ -155,7 +156,7 @@ class Rehearsal(Answer):
             transactions=found.transactions,
             exact=found.exact,
             measured_recoveries=found.measured_recoveries,
-            estimated_ms=None if found.estimated_ms is None else ceil(found.estimated_ms),
+            estimated_ms=ceil(found.estimated_ms),
         )
 
 

@@ -149,11 +149,9 @@ def _recover_effects(status: PartitionStatus) -> list[str]:
     if rehearsal is not None:
         least = "" if rehearsal.exact else "at least "
         effects.append(f"It reads {least}{rehearsal.entries:,} entries.")
-        if rehearsal.estimated_ms is not None:
-            effects.append(
-                f"About {rehearsal.estimated_ms:,.0f} ms, by {rehearsal.measured_recoveries}"
-                " measured recoveries."
-            )
+        measured = f"{rehearsal.measured_recoveries} measured recoveries"
+        by = measured if rehearsal.measured_recoveries else "what is usual"
+        effects.append(f"That takes {least or 'about '}{rehearsal.estimated_ms:,.0f} ms, by {by}.")
     return effects
 
 
