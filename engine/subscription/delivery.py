@@ -193,6 +193,7 @@ class Delivery:
             rows = self._ask(share, taken_over=taken_over)
             rows = [row for row in rows if row.number != NO_PARTITION]
         if any(row.number == ALL_OFFLINE for row in rows):
+            self._cursors.refreshed(share)  # A subscription that is gone is not offline.
             raise PartitionUnavailable(
                 f"The partitions of {share.topic.name} on {share.database.name} are offline."
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +42,7 @@ from tests.engine.support import (
     SUBSCRIPTION,
     TOPIC,
     abort,
+    another,
     batch,
     broker_sql,
     commit,
@@ -754,6 +756,19 @@ def test_a_receive_of_partitions_that_are_all_offline_is_refused(engine: Engine)
         received(engine)
     engine.partitions.bring_online(P0)
     assert received(engine) == ["0"]
+
+
+def test_a_subscription_that_another_process_has_deleted_is_gone_though_all_is_offline(
+    engine: Engine,
+) -> None:
+    setup(engine)
+    engine.produce(P0, batch("a"))
+    assert received(engine) == ["a"]
+    with closing(another(engine)) as other:
+        other.subscriptions.delete(SUBSCRIPTION)
+    engine.partitions.take_offline(P0, reason="test")
+    with pytest.raises(SubscriptionNotFound):
+        receive(engine)
 
 
 def test_after_a_crash_a_consumer_alone_brings_its_partitions_back(engine: Engine) -> None:
