@@ -18,6 +18,8 @@ unexport PYTHONDONTWRITEBYTECODE
 FAST := not (served or programs or browser or spark or acceptance or crash or plans or deep or waits or checker)
 # They have both processors for themselves: Spark, which starts once, beside the rest.
 WHOLE := spark or acceptance
+# All of them; to collect the others as well took as long as many of these take.
+WHOLE_IN := tests/acceptance tests/local tests/pipeline
 # Spark fails a query whose Python worker has not started within ten seconds (docs/decisions/0045): of nothing else a test is run again.
 GROUPED := -n 2 --dist loadgroup --reruns 2 --only-rerun "Python worker failed to connect back"
 # A module's tests stay together, which share what it starts; who has none left takes from another.
@@ -66,7 +68,7 @@ serve: setup ## Run the console without the demo
 
 test: setup chromium lint types imports ## Run all checks and all tests
 	@$(PY) -m pytest -q $(SHARED) -m "not ($(WHOLE))"; others=$$?; \
-	$(PY) -m pytest -q $(GROUPED) -m "$(WHOLE)" && exit $$others
+	$(PY) -m pytest -q $(GROUPED) -m "$(WHOLE)" $(WHOLE_IN) && exit $$others
 
 test-fast: setup ## Run the tests that start no program, fill no large table and do not look at very many cases or wait for seconds, but tests/pipeline
 	@exec $(PY) -m pytest -q $(SHARED) -m "$(FAST)" --ignore=tests/pipeline

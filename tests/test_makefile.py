@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -32,3 +33,13 @@ def test_setup_installs_into_a_checkout_whose_path_has_spaces(tmp_path: Path) ->
     assert call.startswith("pip sync ")
     assert (packages / "txnconsole.pth").read_text() == f"{checkout}\n"
     assert f'"{programs / "python"}"' in (programs / "txnctl").read_text()
+
+
+def test_what_has_both_processors_to_itself_is_looked_for_wherever_it_is() -> None:
+    [named] = re.findall(r"^WHOLE_IN := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    marked = re.compile(r"\bmark\.(spark|acceptance)\b")
+    tests = [
+        path for path in (ROOT / "tests").rglob("test_*.py") if marked.search(path.read_text())
+    ]
+    found = {"/".join(path.relative_to(ROOT).parts[:2]) for path in tests}
+    assert found == {*named.split()}

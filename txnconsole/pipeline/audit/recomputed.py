@@ -3,7 +3,8 @@ must be, what subscriptions hold; and the ends of transactions according to the 
 
 from __future__ import annotations
 
-from functools import cache, reduce
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,7 @@ class Recomputed:
         """A row for each finding: its rule, its place, its transaction, and the evidence as JSON.
         There are up to ``examples`` for each rule, in the order of the log, with their total number
         (``found``)."""
-        parts = [self._findings_of(rule) for rule in rules()]
-        found = reduce(DataFrame.unionAll, parts)
+        found = _union_of([self._findings_of(rule) for rule in rules()])
         of_rule = Window.partitionBy("rule")
         numbered = found.withColumns(
             {
@@ -75,6 +75,14 @@ class Recomputed:
             name: frame for name, frame in self._tables.items() if f"{{{name}}}" in text
         }
         return self._spark.sql(text, **used)
+
+
+def _union_of(frames: Sequence[DataFrame]) -> DataFrame:
+    """Halves first: each union has Spark look at its whole plan anew."""
+    if len(frames) == 1:
+        return frames[0]
+    middle = len(frames) // 2
+    return _union_of(frames[:middle]).unionAll(_union_of(frames[middle:]))
 
 
 @cache
