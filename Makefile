@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FAST := not (served or programs or browser or spark or acceptance or crash or plans or deep or waits or checker)
 # They have both processors for themselves: Spark, which starts once, beside the rest.
 WHOLE := spark or acceptance
-# All of them; to collect the others as well took as long as many of these take.
+# Where they stand (tests/test_makefile.py): to collect all the others too took half a minute.
 WHOLE_IN := tests/acceptance tests/local tests/pipeline
 # Spark fails a query whose Python worker has not started within ten seconds (docs/decisions/0045): of nothing else a test is run again.
 GROUPED := -n 2 --dist loadgroup --reruns 2 --only-rerun "Python worker failed to connect back"

@@ -59,8 +59,8 @@ class Redelivery:
         for ids in self._ids_by_broker.of(name.topic, message_ids):
             with _refused_apart(refusals):
                 self._nack_on(name, consumer, ids)
-        for refusal in refusals:
-            raise refusal
+        if refusals:
+            raise refusals[0]
 
     def _nack_on(self, name: SubscriptionName, consumer: str, ids: BrokerIds) -> None:
         share = self._cursors.share(ids.database, ids.topic, name)
@@ -102,8 +102,8 @@ class Redelivery:
                 for row in rows:
                     with _refused_apart(refusals):
                         self._change(share, [row.partition_id], without_consumer)
-        for refusal in refusals:
-            raise refusal
+        if refusals:
+            raise refusals[0]
 
     def _change(
         self,

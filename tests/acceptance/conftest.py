@@ -66,21 +66,18 @@ def replayed(product: Product, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def abort_seen(product: Product, api: Api, replayed: Path) -> AbortSeen:
     """In Chromium, an operator aborts the transaction that was left hanging for long."""
-    held: list[int] = []
 
-    def left_hanging_for_long() -> bool:
-        for number in range(4):
-            blocker = api.partition(FLIGHTS, number)["blocker"]
-            if blocker is None or blocker["hidden_messages"] <= 1:
-                continue
-            # Those with a short timeout are soon expired, perhaps under the operator's hands.
-            if api.get(f"/transactions/{blocker['txn_id']}")["timeout_ms"] == _LONG_SECONDS * 1000:
-                held.append(number)
-                return True
-        return False
+    def held_for_long(number: int) -> bool:
+        blocker = api.partition(FLIGHTS, number)["blocker"]
+        if blocker is None or blocker["hidden_messages"] <= 1:
+            return False
+        # One with a short timeout is soon expired, perhaps under the operator's hands.
+        timeout_ms: int = api.get(f"/transactions/{blocker['txn_id']}")["timeout_ms"]
+        return timeout_ms == _LONG_SECONDS * 1000
 
-    assert eventually(left_hanging_for_long), "what the replay leaves hanging holds nobody back"
-    return abort_what_holds_back(product, FLIGHTS, held[0])
+    found = eventually(lambda: any(map(held_for_long, range(4))))
+    assert found, "the replay leaves a transaction hanging for long that holds a partition back"
+    return abort_what_holds_back(product, FLIGHTS, next(filter(held_for_long, range(4))))
 
 
 @pytest.fixture(scope="module")

@@ -171,7 +171,9 @@ class Messages(DeadLetters):
         away=AWAY,
         consumer=CONSUMER,
         size=st.integers(1, 6),
-        then=st.sampled_from(["nothing", "nack", "go", "acks by halves", "ack", "up to the last"]),
+        then=st.sampled_from(
+            ["nothing", "nack", "go", "acks by halves", *["ack", "up to the last"] * 2]
+        ),
         txn_id=MAYBE_TXN,
         other=MAYBE_TXN,
         back=st.booleans(),

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from engine import Engine
+from engine.inspect import rehearsal
 from engine.model.errors import SegmentUnreadable
 from engine.model.message import NewMessage
 from engine.model.partition import PartitionState
@@ -133,6 +134,17 @@ def test_snapshot_and_recovery_ask_first_and_tell_the_outcome(
     assert AuditEntry.objects.order_by("-sequence")[0].action == f"partition.{name}"
 
 
+def test_who_is_to_recover_a_partition_is_told_how_long_that_takes(
+    orders: Orders, engine: Engine, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "That takes about 10 ms, by what is usual." in words(operator, f"{HERE}/operate/recover")
+    monkeypatch.setattr(rehearsal, "_COUNTED", 1)
+    assert "That takes at least 10 ms" in words(operator, f"{HERE}/operate/recover")
+    assert "That takes more than 10 ms" in words(operator, f"{HERE}/snapshots?rehearse=1")
+    engine.partitions.recover(orders.partition)
+    assert "by 1 measurement." in words(operator, f"{HERE}/operate/recover")
+
+
 def test_an_operation_that_is_none_is_404(orders: Orders, operator: Client) -> None:
     assert operator.get(f"{HERE}/operate/destroy").status_code == 404
 
@@ -204,6 +216,8 @@ def test_snapshots_are_listed_with_a_rehearsal_on_request(
     orders: Orders, engine: Engine, viewer: Client
 ) -> None:
     engine.partitions.snapshot(orders.partition)
+    text = words(viewer, f"{HERE}/snapshots?rehearse=1")
+    assert "That takes about 10 ms , by what is usual: no recovery of this broker" in text
     engine.partitions.recover(orders.partition)
     text = words(viewer, f"{HERE}/snapshots?rehearse=1")
     assert "It would start from the snapshot at 7 , and read 0 entries" in text

@@ -149,8 +149,8 @@ def _recover_effects(status: PartitionStatus) -> list[str]:
     if rehearsal is not None:
         least = "" if rehearsal.exact else "at least "
         effects.append(f"It reads {least}{rehearsal.entries:,} entries.")
-        measured = f"{rehearsal.measured_recoveries} measured recoveries"
-        by = measured if rehearsal.measured_recoveries else "what is usual"
+        measured = rehearsal.measured_recoveries
+        by = counted(measured, "measurement") if measured else "what is usual"
         effects.append(f"That takes {least or 'about '}{rehearsal.estimated_ms:,.0f} ms, by {by}.")
     return effects
 
